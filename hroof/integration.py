@@ -1,0 +1,142 @@
+"""The protocol that a framework integration fulfils, and its discovery by entry points."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from hroof.errors import MissingError, UsageError
+from hroof.units import MemoryLevel, Pipe, Precision
+
+if TYPE_CHECKING:
+    from hroof.profile import Profile
+
+GROUP = "hroof.integrations"
+
+
+@dataclass(frozen=True)
+class CeilingKernel:
+    """A framework kernel that may reach one ceiling.
+
+    Attributes:
+        name: What runs, e.g. ``torch.mm 1024`` or ``expand.sum``.
+        what: ``bandwidth``, ``peak`` or ``launch``.
+        prepare: Builds operands and returns ``(call, work)``: ``call()`` runs the kernel once to the end
+            (a device is synchronised) and ``work`` is the bytes, FLOP or launches of one call.
+        level: For a bandwidth.
+        pipe: For a peak.
+        precision: For a peak.
+        threads: Threads that the kernel uses.
+        note: What traffic or arithmetic is counted.
+    """
+
+    name: str
+    what: Literal["bandwidth", "peak", "launch"]
+    prepare: Callable[[], tuple[Callable[[], object], float]]
+    level: MemoryLevel | None = None
+    pipe: Pipe | None = None
+    precision: Precision | None = None
+    threads: int = 1
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device as a framework sees it.
+
+    Attributes:
+        device: ``cpu`` or ``cuda:0``.
+        name: Name of the chip.
+        caches: Capacity in bytes per level, all cores together.
+        shared_pipes: Vector and matrix work run in the same unit.
+        facts: Threads, versions, settings that matter; plain JSON values.
+    """
+
+    device: str
+    name: str
+    caches: Mapping[MemoryLevel, int] = field(default_factory=dict)
+    shared_pipes: bool = False
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Stage(StrEnum):
+    """What a region wants of the step that begins."""
+
+    SKIP = "skip"
+    COUNT = "count"
+    TIME = "time"
+    DONE = "done"
+
+
+class StepSink(Protocol):
+    """The part of a region that a capture tells about steps."""
+
+    name: str
+
+    def boundary(self, *, explicit: bool = False) -> None:
+        """A step has just ended."""
+
+
+class Capture(Protocol):
+    """The measuring of one region by one framework."""
+
+    def stage(self, stage: Stage) -> None:
+        """The step that begins now is skipped, counted or timed; ``DONE`` detaches everything."""
+
+    def profile(self) -> Profile | None:
+        """What was collected, or None when nothing was; valid after ``DONE``."""
+
+
+class Integration(Protocol):
+    """What a module under the entry point group ``hroof.integrations`` offers."""
+
+    FRAMEWORK: str
+    """Top-level module of the framework, e.g. ``torch``."""
+
+    def capture(self, steps: StepSink) -> Capture:
+        """Get ready to measure a region; from now on ``steps`` hears where steps end."""
+
+    def device(self, name: str | None = None) -> Device:
+        """Describe a device (the default one without a name).
+
+        Raises:
+            MissingError: There is no such device.
+        """
+
+    def ceiling_kernels(self, device: Device) -> Iterator[CeilingKernel]:
+        """Candidate kernels for every ceiling that the device has."""
+
+    def watch_program(self, begin: Callable[[], object]) -> None:
+        """Call ``begin`` at the first sign of work in a program that has no region of its own."""
+
+
+def known() -> dict[str, EntryPoint]:
+    """The installed integrations by name."""
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def load(name: str) -> Integration:
+    """Import one integration.
+
+    Raises:
+        UsageError: No integration has this name.
+        MissingError: Its framework is not installed.
+    """
+    points = known()
+    if name not in points:
+        raise UsageError(f"There is no integration {name!r}.", f"Known: {', '.join(sorted(points)) or 'none'}.")
+    try:
+        return points[name].load()  # type: ignore[no-any-return]
+    except ImportError as error:
+        raise MissingError(
+            f"The {name} integration cannot be imported: {error}.", f"Install it with: pip install 'hroof[{name}]'."
+        ) from error
+
+
+def active() -> list[Integration]:
+    """The integrations whose framework this program has imported already."""
+    return [load(name) for name, point in sorted(known().items()) if point.module.removeprefix("hroof_") in sys.modules]

@@ -1,0 +1,183 @@
+"""Profile: what one run collected, in memory and on disk."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hroof.errors import OutputError, ProfileError
+from hroof.files import read_json, write_atomic, write_json
+from hroof.profile.schema import SCHEMA_VERSION, conform
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_KIND = "hroof profile"
+_PART = re.compile(r"^launches-(\d+)\.parquet$")
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The launch table of one run and what is known about the run.
+
+    Attributes:
+        launches: One row per launch, with the columns of ``hroof.profile.SCHEMA``.
+        run: What ``run.json`` holds (plain JSON values): ``program`` (argv), ``name`` (of the region),
+            ``framework``, ``versions``, ``device``, ``schedule`` (skip, steps), ``steps`` (list of
+            ``{"step", "wall"}`` with the wall time in seconds), ``how`` (how time and work were got),
+            ``status`` (``complete``, ``partial`` with ``status_reason``), ``warnings`` (list of sentences),
+            ``layers`` (list of ``{"name", "type", "depth", "parameters"}`` in model order),
+            ``ops_without_rule`` (names), ``model_flop``.
+    """
+
+    launches: pd.DataFrame
+    run: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_rows(cls, rows: pd.DataFrame | Sequence[dict[str, Any]], run: dict[str, Any] | None = None) -> Profile:
+        """Build a profile from rows with any subset of the schema's columns.
+
+        Raises:
+            ProfileError: The rows do not fit the schema.
+        """
+        import pandas as pd
+
+        frame = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(list(rows))
+        return cls(conform(frame), dict(run or {}))
+
+    @property
+    def name(self) -> str:
+        """Name of the region or the program."""
+        return str(self.run.get("name") or "run")
+
+    @property
+    def step_count(self) -> int:
+        """How many whole steps were captured."""
+        steps = self.launches["step"]
+        return int(steps[steps >= 0].nunique())
+
+    def save(self, folder: str | Path, *, force: bool = False) -> Path:
+        """Write ``run.json`` and one Parquet part per rank into a folder.
+
+        Args:
+            folder: Created where absent.
+            force: Replace a profile that is there already.
+
+        Raises:
+            OutputError: The folder holds a profile already, or cannot be written.
+        """
+        folder = Path(folder)
+        if not force and (folder / "run.json").exists():
+            raise OutputError(
+                f"{str(folder)!r} holds a profile already.", "Choose another folder, or allow replacing it with --force."
+            )
+        self._clear(folder)
+        for rank, part in self._parts():
+            write_atomic(folder / f"launches-{rank}.parquet", lambda path, part=part: _to_parquet(part, path))  # type: ignore[misc]
+        # run.json comes last: a folder without it does not load.
+        ranks = [rank for rank, _ in self._parts()]
+        write_json(folder / "run.json", {**self.run, "kind": _KIND, "schema": SCHEMA_VERSION, "ranks": ranks})
+        return folder
+
+    def _clear(self, folder: Path) -> None:
+        """Remove an older profile's files (only files that a profile consists of)."""
+        try:
+            (folder / "run.json").unlink(missing_ok=True)
+            for path in _part_files(folder).values():
+                path.unlink()
+        except OSError as error:
+            raise OutputError(
+                f"Cannot replace the profile in {str(folder)!r}: {error.strerror or error}.", "Choose another folder."
+            ) from error
+
+    def _parts(self) -> list[tuple[int, pd.DataFrame]]:
+        if self.launches.empty:
+            return [(0, self.launches)]
+        return [(int(str(rank)), part) for rank, part in self.launches.groupby("rank", sort=True)]
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Profile:
+        """Read a profile back.
+
+        Raises:
+            ProfileError: The folder is not a profile, is damaged, or was written by a newer hroof.
+        """
+        folder = Path(folder)
+        if not folder.exists():
+            raise ProfileError(f"{str(folder)!r} does not exist.", "Give the folder that hroof run wrote.")
+        run = read_json(folder / "run.json", "a profile")
+        _check_kind(run, folder)
+        ranks = run.pop("ranks", None) or [0]
+        files = _part_files(folder)
+        missing = [rank for rank in ranks if rank not in files]
+        if missing:
+            raise ProfileError(
+                f"{str(folder)!r} lacks the launches of rank {missing[0]} (launches-{missing[0]}.parquet).",
+                "The copy is incomplete: copy the whole folder, or collect again.",
+            )
+        return cls(_read_parts([files[rank] for rank in ranks]), run)
+
+    @classmethod
+    def merge(cls, profiles: Sequence[Profile]) -> Profile:
+        """One profile of several ranks of the same run; the first gives ``run``.
+
+        Raises:
+            ProfileError: There is none, or two hold the same rank.
+        """
+        import pandas as pd
+
+        if not profiles:
+            raise ProfileError("There is no profile to merge.", "Give at least one.")
+        ranks = [rank for profile in profiles for rank in profile.launches["rank"].unique()]
+        if len(ranks) != len(set(ranks)):
+            raise ProfileError("Two of the profiles hold the same rank.", "Merge one profile per rank.")
+        frame = pd.concat([profile.launches.astype({}) for profile in profiles], ignore_index=True)
+        return cls(conform(frame), profiles[0].run)
+
+    def replace(self, **changes: Any) -> Profile:
+        """A copy with some attributes changed."""
+        return dataclasses.replace(self, **changes)
+
+
+def _check_kind(run: dict[str, Any], folder: Path) -> None:
+    if run.pop("kind", None) != _KIND:
+        raise ProfileError(f"{str(folder)!r} holds a run.json that hroof did not write.", "Give a folder that hroof wrote.")
+    version = run.pop("schema", None)
+    if not isinstance(version, int) or version < 1:
+        raise ProfileError(f"{str(folder)!r} has no valid schema number ({version!r}).", "Collect it again.")
+    if version > SCHEMA_VERSION:
+        raise ProfileError(
+            f"{str(folder)!r} has schema {version}; this hroof reads up to {SCHEMA_VERSION}.", "Upgrade hroof to read it."
+        )
+
+
+def _part_files(folder: Path) -> dict[int, Path]:
+    if not folder.is_dir():
+        return {}
+    matches = ((_PART.match(path.name), path) for path in sorted(folder.iterdir()))
+    return {int(match.group(1)): path for match, path in matches if match}
+
+
+def _to_parquet(frame: pd.DataFrame, path: Path) -> None:
+    frame.to_parquet(path, engine="pyarrow", index=False)
+
+
+def _read_parts(paths: list[Path]) -> pd.DataFrame:
+    import pandas as pd
+    import pyarrow as pa
+
+    frames = []
+    for path in paths:
+        try:
+            frames.append(conform(pd.read_parquet(path, engine="pyarrow"), where=f"launch table {path.name}"))
+        except (OSError, ValueError, pa.ArrowException) as error:
+            if isinstance(error, ProfileError):
+                raise
+            raise ProfileError(
+                f"{str(path)!r} is damaged: {error}.", "Collect it again, or restore it from a copy."
+            ) from error
+    return frames[0] if len(frames) == 1 else conform(pd.concat(frames, ignore_index=True))

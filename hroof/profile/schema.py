@@ -1,0 +1,161 @@
+"""The launch table's schema: one row is one kernel launch (GPU), one framework op (CPU), or part of one.
+
+Base SI units only: seconds, bytes, FLOP. Missing is NaN, never zero. Column names are built by the
+helpers below, so that no other module spells one that carries a pipe, a precision or a level.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from hroof.errors import ProfileError
+from hroof.units import MemoryLevel, Phase, Pipe, Precision, Source
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SCHEMA_VERSION = 1
+
+Convention = Literal["nominal", "least"]
+CONVENTIONS: tuple[Convention, ...] = ("nominal", "least")
+
+
+def flop_column(convention: Convention, pipe: Pipe, precision: Precision) -> str:
+    """Column of the FLOP in one (pipe, precision), e.g. ``flop_least_matrix_fp32``."""
+    return f"flop_{convention}_{pipe}_{precision}"
+
+
+def bytes_column(level: MemoryLevel) -> str:
+    """Column of the bytes that cross one level, e.g. ``bytes_dram``."""
+    return f"bytes_{level}"
+
+
+def source_column(quantity: str | MemoryLevel) -> str:
+    """Column that says where a quantity comes from: ``time``, ``flop`` or a memory level."""
+    return f"source_{quantity}"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of the launch table.
+
+    Attributes:
+        dtype: ``int``, ``float``, ``bool`` or ``category`` (a repeated string; missing is allowed).
+        meaning: What it holds, with its unit.
+        default: Value of the column where a source does not give it.
+        values: The allowed categories, or an empty tuple for any string.
+    """
+
+    dtype: Literal["int", "float", "bool", "category"]
+    meaning: str
+    default: float | int | bool | str | None = None
+    values: tuple[str, ...] = ()
+
+
+_NAN = float("nan")
+_SOURCES = tuple(Source)
+
+
+def _build_schema() -> dict[str, Column]:
+    columns = {
+        # which
+        "launch_id": Column("int", "number of the launch; parts of one launch share it"),
+        "launches": Column("float", "1 for a whole launch, the share for a part, n for an aggregate", 1.0),
+        "aggregate": Column("bool", "the source gives n launches only as a sum", False),
+        # where
+        "rank": Column("int", "process of a distributed run", 0),
+        "device": Column("category", "device name as the framework calls it, e.g. cpu, cuda:0"),
+        "stream": Column("int", "device stream, or OS thread on a CPU", 0),
+        "step": Column("int", "captured step, from 0; -1 outside any step", -1),
+        "phase": Column("category", "what the launch serves", Phase.OTHER.value, tuple(Phase)),
+        "recompute": Column("bool", "forward work that checkpointing runs again", False),
+        "layer": Column("category", "qualified layer name; the class name for a root's own work; missing: none"),
+        "layer_type": Column("category", "class of the layer"),
+        "op": Column("category", "framework op, e.g. aten::addmm"),
+        "kernel": Column("category", "device kernel, where there is one"),
+        "ordinal": Column("int", "how many equal (step, phase, recompute, layer, op) came before", 0),
+        # when
+        "start": Column("float", "start of the launch in seconds since the capture began", _NAN),
+        "duration": Column("float", "time of the launch in seconds", _NAN),
+        # work
+        "bytes_read": Column("float", "op-minimal bytes read", _NAN),
+        "bytes_written": Column("float", "op-minimal bytes written", _NAN),
+    }
+    for convention in CONVENTIONS:
+        for pipe in Pipe:
+            for precision in Precision:
+                name = flop_column(convention, pipe, precision)
+                columns[name] = Column("float", f"{convention} FLOP on the {pipe} pipe in {precision}", _NAN)
+    for level in MemoryLevel:
+        columns[bytes_column(level)] = Column("float", f"bytes that cross {level.label}", _NAN)
+    for quantity in ("time", "flop", *MemoryLevel):
+        columns[source_column(quantity)] = Column(
+            "category", f"where the {quantity} comes from", Source.MISSING.value, _SOURCES
+        )
+    return columns
+
+
+SCHEMA: dict[str, Column] = _build_schema()
+
+_NUMPY = {"int": "int64", "float": "float64", "bool": "bool", "category": "category"}
+
+
+def conform(frame: pd.DataFrame, *, where: str = "launch table") -> pd.DataFrame:
+    """Give a frame the schema: defaults for absent columns, dtypes, order of columns.
+
+    Args:
+        frame: Rows with any subset of the columns; ``launch_id`` defaults to the row number.
+        where: What the frame is, for the error message.
+
+    Raises:
+        ProfileError: A column is unknown, has values of another kind or outside its categories.
+    """
+    import pandas as pd
+
+    unknown = [name for name in frame.columns if name not in SCHEMA]
+    if unknown:
+        raise ProfileError(
+            f"The {where} has columns that the schema does not know: {', '.join(map(repr, unknown))}.",
+            "Name them as in hroof.profile.SCHEMA.",
+        )
+    columns = {name: _conform_column(frame, name, column, where) for name, column in SCHEMA.items()}
+    return pd.DataFrame(columns, index=pd.RangeIndex(len(frame)))
+
+
+def _conform_column(frame: pd.DataFrame, name: str, column: Column, where: str) -> pd.Series:
+    import pandas as pd
+
+    index = pd.RangeIndex(len(frame))
+    if name not in frame.columns:
+        default: object = index if name == "launch_id" else column.default
+        series = pd.Series(default, index=index, dtype=None if name == "launch_id" else _raw(column))
+    else:
+        series = frame[name].reset_index(drop=True)
+    try:
+        if column.dtype == "category":
+            return _as_category(series, column)
+        return series.astype(_NUMPY[column.dtype])  # type: ignore[call-overload,no-any-return]
+    except (TypeError, ValueError) as error:
+        raise ProfileError(
+            f"Column {name!r} of the {where} does not hold what the schema says ({column.meaning}): {error}.",
+            f"Give it {column.dtype} values.",
+        ) from error
+
+
+def _raw(column: Column) -> str:
+    return "object" if column.dtype == "category" else _NUMPY[column.dtype]
+
+
+def _as_category(series: pd.Series, column: Column) -> pd.Series:
+    """A categorical whose categories are sorted, or the fixed ones that the schema names."""
+    import pandas as pd
+
+    plain = series.astype(object).where(series.notna(), None)
+    found = sorted({str(value) for value in plain if value is not None})
+    wrong = [value for value in found if column.values and value not in column.values]
+    if wrong:
+        raise ValueError(f"{wrong[0]!r} is none of {', '.join(column.values)}")
+    categories = list(column.values) or found
+    values = [None if value is None else str(value) for value in plain]
+    return pd.Series(pd.Categorical(values, categories=categories), index=series.index)

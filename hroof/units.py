@@ -1,0 +1,143 @@
+"""SI quantities, memory levels, precisions and pipes; the only place that prints or parses units."""
+
+from __future__ import annotations
+
+import math
+import re
+from enum import StrEnum
+
+from hroof.errors import UsageError
+
+
+class MemoryLevel(StrEnum):
+    """A level of memory, nearest to the cores first."""
+
+    L1 = "l1"
+    L2 = "l2"
+    L3 = "l3"
+    DRAM = "dram"
+
+    @property
+    def label(self) -> str:
+        """The name people know it by, such as ``DRAM``."""
+        return self.value.upper()
+
+
+class Pipe(StrEnum):
+    """The arithmetic unit that does the work."""
+
+    VECTOR = "vector"
+    MATRIX = "matrix"
+
+
+class Precision(StrEnum):
+    """A number format. The integer formats count integer operations, never FLOP."""
+
+    FP64 = "fp64"
+    FP32 = "fp32"
+    TF32 = "tf32"
+    FP16 = "fp16"
+    BF16 = "bf16"
+    FP8 = "fp8"
+    INT32 = "int32"
+    INT8 = "int8"
+
+    @property
+    def is_float(self) -> bool:
+        """Whether operations in this format are FLOP."""
+        return not self.value.startswith("int")
+
+
+class Source(StrEnum):
+    """Where a number comes from. Best first: a sum is only as good as its worst part."""
+
+    COUNTER = "counter"
+    MEASURED = "measured"
+    COUNTED = "counted"
+    CONVENTION = "convention"
+    PREDICTED = "predicted"
+    MISSING = "missing"
+
+
+class Phase(StrEnum):
+    """What a launch serves within one training step."""
+
+    FORWARD = "forward"
+    LOSS = "loss"
+    BACKWARD = "backward"
+    OPTIMIZER = "optimizer"
+    DATA = "data"
+    OTHER = "other"
+
+
+_PREFIXES = {"": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18, "m": -3, "u": -6, "µ": -6, "n": -9}
+_BY_EXPONENT = {0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E", -3: "m", -6: "µ", -9: "n"}
+_QUANTITY = re.compile(r"^\s*([-+0-9.,eE]+)\s*([kMGTPEmuµn]?)(s|B|FLOP|B/s|FLOP/s|Hz|OP|OP/s)?\s*$")
+
+
+def si(value: float | None, unit: str, digits: int = 3) -> str:
+    """Print a quantity with an SI prefix (decimal: 1 GB = 1e9 B).
+
+    Args:
+        value: The quantity in base units; None or NaN prints as a dash.
+        unit: ``s``, ``B``, ``FLOP``, ``B/s``, ``FLOP/s``, ``Hz`` or any other base unit.
+        digits: Significant digits.
+
+    Returns:
+        Text such as ``1.43 GFLOP/s``.
+    """
+    if value is None or math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞"
+    if value == 0:
+        return f"0 {unit}".strip()
+    exponent = _exponent(abs(value), digits)
+    return f"{_plain(value / 10.0**exponent, digits)} {_BY_EXPONENT[exponent]}{unit}".strip()
+
+
+def _exponent(magnitude: float, digits: int) -> int:
+    rounded = float(f"{magnitude:.{digits}g}")
+    exponent = math.floor(math.floor(math.log10(rounded)) / 3) * 3
+    return min(max(exponent, -9), 18)
+
+
+def _plain(value: float, digits: int) -> str:
+    """Fixed notation with the given number of significant digits."""
+    if value == 0:
+        return "0"
+    decimals = max(digits - 1 - math.floor(math.log10(abs(float(f"{value:.{digits}g}")))), 0)
+    return f"{value:.{decimals}f}"
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """Print a plain number (an intensity, a ratio); None or NaN prints as a dash."""
+    if value is None or math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞"
+    return _plain(value, digits) if abs(value) < 1e6 else f"{value:.{digits}g}"
+
+
+def percent(share: float | None, digits: int = 1) -> str:
+    """Print a share of one as percent; None or NaN prints as a dash."""
+    if share is None or math.isnan(share):
+        return "–"
+    return f"{100 * share:.{digits}f} %"
+
+
+def parse(text: str) -> float:
+    """Read a quantity such as ``1.5 GB`` or ``20us`` into base units.
+
+    Raises:
+        UsageError: The text is not a quantity.
+    """
+    match = _QUANTITY.match(text)
+    try:
+        if match is None:
+            raise ValueError(text)
+        return float(match.group(1).replace(",", "")) * 10.0 ** _PREFIXES[match.group(2) or ""]
+    except ValueError:
+        raise UsageError(
+            f"{text!r} is not a quantity.", "Write a number and an SI unit, such as '1.5 GB' or '20us'."
+        ) from None
