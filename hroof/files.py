@@ -6,52 +6,87 @@ import contextlib
 import json
 import math
 import os
-import tempfile
-from collections.abc import Callable
+import secrets
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from hroof.errors import OutputError, ProfileError
 
+Write = Callable[[Path], None]
 
-def write_atomic(path: Path, write: Callable[[Path], None]) -> None:
+
+def write_atomic(path: Path, write: Write) -> None:
     """Let ``write`` fill a temporary file beside ``path``, then move it into place.
 
     Raises:
         OutputError: The folder is read-only, full or not a folder.
     """
-    temporary: Path | None = None
+    write_together({path: write})
+
+
+def write_together(writes: Mapping[Path, Write], *, stale: Iterable[Path] = ()) -> None:
+    """Write several files; move them into place, in their order, once all of them are complete.
+
+    Args:
+        writes: Who fills which file.
+        stale: Files that are removed just before the new ones appear. While writing can still
+            fail (a full disk), they are intact.
+
+    Raises:
+        OutputError: A folder is read-only, full or not a folder; nothing that was there is lost.
+    """
+    staged: dict[Path, Path] = {}
+    path = Path()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        os.close(handle)
-        temporary = Path(name)
-        write(temporary)
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        temporary.replace(path)
+        for path, write in writes.items():
+            staged[path] = _stage(path, write)
+        for path in stale:
+            path.unlink(missing_ok=True)
+        for path, temporary in staged.items():
+            temporary.replace(path)
     except OSError as error:
         raise OutputError(
             f"Cannot write {str(path)!r}: {error.strerror or error}.",
             "Choose a folder that is writable and has room, e.g. with --out.",
         ) from error
     finally:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
+        for temporary in staged.values():
+            _remove(temporary)
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _stage(path: Path, write: Write) -> Path:
+    """Fill a temporary file beside ``path``, down to the disk; leave nothing behind on failure."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        write(temporary)
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+    except BaseException:
+        _remove(temporary)
+        raise
+    return temporary
+
+
+def _remove(temporary: Path) -> None:
+    with contextlib.suppress(OSError):
+        temporary.unlink(missing_ok=True)
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON atomically; NaN and infinity become null."""
-    text = json.dumps(json_ready(value), indent=1, sort_keys=True, allow_nan=False)
-    write_atomic(path, lambda temporary: _write_text(temporary, text + "\n"))
+    """Write JSON atomically; NaN and infinity become null.
+
+    Raises:
+        OutputError: It cannot be written there.
+    """
+    write_atomic(path, json_writer(value))
+
+
+def json_writer(value: Any) -> Write:
+    """What ``write_atomic`` and ``write_together`` need to write a value as JSON."""
+    text = json.dumps(json_ready(value), indent=1, sort_keys=True, allow_nan=False) + "\n"
+    return lambda temporary: _write_text(temporary, text)
 
 
 def _write_text(path: Path, text: str) -> None:
@@ -59,14 +94,19 @@ def _write_text(path: Path, text: str) -> None:
 
 
 def json_ready(value: Any) -> Any:
-    """The same value with NaN and infinities as None and mappings with string keys."""
+    """The same value in plain JSON types.
+
+    NaN and infinity become None, keys strings, tuples lists; NumPy scalars become numbers.
+    """
+    if getattr(value, "ndim", None) == 0:
+        value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
         return None
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {str(key): json_ready(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [json_ready(item) for item in value]
-    return value
+    return str(value) if isinstance(value, os.PathLike) else value
 
 
 def read_json(path: Path, what: str) -> dict[str, Any]:
@@ -78,10 +118,13 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ProfileError(f"{str(path)!r} does not exist.", f"Give the folder of {what}.") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ProfileError(
-            f"{str(path)!r} is damaged or not {what}: {error}.", "Collect it again, or restore it from a copy."
+            f"{str(path)!r} does not exist.", f"Give the folder of {what}."
+        ) from None
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise ProfileError(
+            f"{str(path)!r} is damaged or not {what}: {error}.",
+            "Collect it again, or restore it from a copy.",
         ) from error
     if not isinstance(value, dict):
         raise ProfileError(f"{str(path)!r} is not {what}.", "Give a file that hroof wrote.")

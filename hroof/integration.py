@@ -25,8 +25,9 @@ class CeilingKernel:
     Attributes:
         name: What runs, e.g. ``torch.mm 1024`` or ``expand.sum``.
         what: ``bandwidth``, ``peak`` or ``launch``.
-        prepare: Builds operands and returns ``(call, work)``: ``call()`` runs the kernel once to the end
-            (a device is synchronised) and ``work`` is the bytes, FLOP or launches of one call.
+        prepare: Builds operands and returns ``(call, work)``: ``call()`` runs the kernel once to
+            the end (a device is synchronised) and ``work`` is the bytes, FLOP or launches of
+            one call.
         level: For a bandwidth.
         pipe: For a peak.
         precision: For a peak.
@@ -124,19 +125,26 @@ def load(name: str) -> Integration:
 
     Raises:
         UsageError: No integration has this name.
-        MissingError: Its framework is not installed.
+        MissingError: Its framework is not installed, or broken.
     """
     points = known()
     if name not in points:
-        raise UsageError(f"There is no integration {name!r}.", f"Known: {', '.join(sorted(points)) or 'none'}.")
+        raise UsageError(
+            f"There is no integration {name!r}.", f"Known: {', '.join(sorted(points)) or 'none'}."
+        )
     try:
         return points[name].load()  # type: ignore[no-any-return]
-    except ImportError as error:
+    except (ImportError, OSError) as error:  # OSError: a shared library of the framework is broken
         raise MissingError(
-            f"The {name} integration cannot be imported: {error}.", f"Install it with: pip install 'hroof[{name}]'."
+            f"The {name} integration cannot be imported: {error}.",
+            f"Install it with: pip install 'hroof[{name}]'.",
         ) from error
 
 
 def active() -> list[Integration]:
     """The integrations whose framework this program has imported already."""
-    return [load(name) for name, point in sorted(known().items()) if point.module.removeprefix("hroof_") in sys.modules]
+    return [
+        load(name)
+        for name, point in sorted(known().items())
+        if point.module.removeprefix("hroof_") in sys.modules
+    ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from hroof.errors import ProfileError
-from hroof.files import read_json, write_json
+from hroof.files import json_ready, read_json, write_json
 from hroof.units import MemoryLevel, Pipe, Precision
 
 MACHINE_SCHEMA = 1
@@ -22,7 +23,7 @@ class Ceiling:
     """One limit of the machine.
 
     Attributes:
-        rate: Best sustained rate, in FLOP/s (OP/s for integers), B/s, or seconds for the launch cost.
+        rate: Best sustained rate: FLOP/s (OP/s for integers), B/s, or seconds for the launch cost.
         how: What kind of evidence it is.
         kernel: Which kernel reached it.
         median: Median of the samples, same unit.
@@ -72,7 +73,9 @@ class Machine:
         peak, bandwidth = self.peaks.get((pipe, precision)), self.bandwidths.get(level)
         return None if peak is None or bandwidth is None else peak.rate / bandwidth.rate
 
-    def attainable(self, intensity: float, pipe: Pipe, precision: Precision, level: MemoryLevel) -> float | None:
+    def attainable(
+        self, intensity: float, pipe: Pipe, precision: Precision, level: MemoryLevel
+    ) -> float | None:
         """The Roofline: min(peak, intensity × bandwidth) in FLOP/s (Williams et al. 2009)."""
         peak, bandwidth = self.peaks.get((pipe, precision)), self.bandwidths.get(level)
         if peak is None or bandwidth is None:
@@ -80,12 +83,12 @@ class Machine:
         return min(peak.rate, intensity * bandwidth.rate)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values, base SI units; the keys are stable."""
+        """Plain JSON values, base SI units, missing as None; the keys are stable."""
         ceilings: dict[str, Ceiling] = {f"{p}_{q}": c for (p, q), c in self.peaks.items()}
         ceilings |= {str(level): ceiling for level, ceiling in self.bandwidths.items()}
         if self.launch_cost is not None:
             ceilings["launch_cost"] = self.launch_cost
-        return {
+        data = {
             "kind": _KIND,
             "schema": MACHINE_SCHEMA,
             "name": self.name,
@@ -104,6 +107,7 @@ class Machine:
             "samples": {name: c.samples for name, c in ceilings.items()},
             "note": {name: c.note for name, c in ceilings.items()},
         }
+        return {key: json_ready(value) for key, value in data.items()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], *, where: str = "machine") -> Machine:
@@ -113,16 +117,21 @@ class Machine:
             ProfileError: The data are not a machine, or of a newer schema.
         """
         if data.get("kind") != _KIND:
-            raise ProfileError(f"{where!r} is not a machine.", "Give a file that hroof ceilings wrote.")
-        if not isinstance(data.get("schema"), int) or data["schema"] > MACHINE_SCHEMA:
             raise ProfileError(
-                f"{where!r} has machine schema {data.get('schema')!r}; this hroof reads up to {MACHINE_SCHEMA}.",
+                f"{where!r} is not a machine.", "Give a file that hroof ceilings wrote."
+            )
+        if type(data.get("schema")) is not int or not 1 <= data["schema"] <= MACHINE_SCHEMA:
+            raise ProfileError(
+                f"{where!r} has machine schema {data.get('schema')!r}; "
+                f"this hroof reads up to {MACHINE_SCHEMA}.",
                 "Upgrade hroof, or measure the ceilings again.",
             )
         try:
             return _machine(data)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ProfileError(f"{where!r} is a damaged machine: {error!r}.", "Measure the ceilings again.") from error
+            raise ProfileError(
+                f"{where!r} is a damaged machine: {error!r}.", "Measure the ceilings again."
+            ) from error
 
     def save(self, path: str | Path) -> Path:
         """Write ``machine.json`` atomically.
@@ -144,27 +153,39 @@ class Machine:
 
 
 def _machine(data: Mapping[str, Any]) -> Machine:
-    def ceiling(name: str, rate: float) -> Ceiling:
-        optional = {
-            key: data[key][name]
-            for key in ("how", "kernel", "median", "spread", "samples", "note")
-            if data.get(key, {}).get(name) is not None
-        }
-        return Ceiling(float(rate), **optional)
-
-    def pair(name: str) -> tuple[Pipe, Precision]:
-        pipe, precision = name.split("_", 1)
-        return Pipe(pipe), Precision(precision)
-
     cost = data.get("launch_cost")
+    warnings = data.get("warnings", [])
+    if not isinstance(warnings, list):
+        raise TypeError(f"warnings are {warnings!r}")
     return Machine(
-        name=data["name"],
-        device=data["device"],
-        peaks={pair(name): ceiling(name, rate) for name, rate in data["peaks"].items()},
-        bandwidths={MemoryLevel(name): ceiling(name, rate) for name, rate in data["bandwidths"].items()},
-        launch_cost=None if cost is None else ceiling("launch_cost", cost),
-        caches={MemoryLevel(name): int(size) for name, size in data.get("caches", {}).items()},
+        name=str(data["name"]),
+        device=str(data["device"]),
+        peaks={_pair(key): _ceiling(data, key, rate) for key, rate in data["peaks"].items()},
+        bandwidths={
+            MemoryLevel(key): _ceiling(data, key, rate) for key, rate in data["bandwidths"].items()
+        },
+        launch_cost=None if cost is None else _ceiling(data, "launch_cost", cost),
+        caches={MemoryLevel(key): int(size) for key, size in data.get("caches", {}).items()},
         shared_pipes=bool(data.get("shared_pipes", False)),
-        facts=data.get("facts", {}),
-        warnings=tuple(data.get("warnings", ())),
+        facts=dict(data.get("facts", {})),
+        warnings=tuple(map(str, warnings)),
     )
+
+
+def _pair(key: str) -> tuple[Pipe, Precision]:
+    pipe, precision = key.split("_", 1)
+    return Pipe(pipe), Precision(precision)
+
+
+def _ceiling(data: Mapping[str, Any], key: str, rate: float) -> Ceiling:
+    given = {
+        name: data[name][key]
+        for name in ("how", "kernel", "median", "spread", "samples", "note")
+        if data.get(name, {}).get(key) is not None
+    }
+    ceiling = Ceiling(float(rate), **given)
+    if not (math.isfinite(ceiling.rate) and ceiling.rate > 0):
+        raise ValueError(f"{key} is {rate!r}")
+    if ceiling.how not in get_args(How):
+        raise ValueError(f"how of {key} is {ceiling.how!r}")
+    return ceiling

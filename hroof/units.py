@@ -1,4 +1,4 @@
-"""SI quantities, memory levels, precisions and pipes; the only place that prints or parses units."""
+"""SI quantities, memory levels, precisions, pipes; the only place that prints or parses units."""
 
 from __future__ import annotations
 
@@ -70,9 +70,17 @@ class Phase(StrEnum):
     OTHER = "other"
 
 
-_PREFIXES = {"": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18, "m": -3, "u": -6, "µ": -6, "n": -9}
-_BY_EXPONENT = {0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E", -3: "m", -6: "µ", -9: "n"}
-_QUANTITY = re.compile(r"^\s*([-+0-9.,eE]+)\s*([kMGTPEmuµn]?)(s|B|FLOP|B/s|FLOP/s|Hz|OP|OP/s)?\s*$")
+_BY_EXPONENT = dict(zip(range(-9, 21, 3), ("n", "µ", "m", "", *"kMGTPE"), strict=True))
+_PREFIXES = {prefix: exponent for exponent, prefix in _BY_EXPONENT.items()} | {
+    "u": -6,
+    "\u03bc": -6,
+}
+# A comma only separates thousands: "1,5 GB" is refused, not read as 15 GB.
+_QUANTITY = re.compile(
+    r"\s*([-+]?(?:\d{1,3}(?:,\d{3})+|\d+|(?=\.\d))(?:\.\d*)?)(?:[eE]([-+]?\d{1,4}))?"
+    r"\s*([kMGTPEmuµ\u03bcn]?)(?:s|B|FLOP|B/s|FLOP/s|Hz|OP|OP/s)?\s*",
+    re.ASCII,
+)
 
 
 def si(value: float | None, unit: str, digits: int = 3) -> str:
@@ -93,7 +101,7 @@ def si(value: float | None, unit: str, digits: int = 3) -> str:
     if value == 0:
         return f"0 {unit}".strip()
     exponent = _exponent(abs(value), digits)
-    return f"{_plain(value / 10.0**exponent, digits)} {_BY_EXPONENT[exponent]}{unit}".strip()
+    return f"{number(value / 10.0**exponent, digits)} {_BY_EXPONENT[exponent]}{unit}".strip()
 
 
 def _exponent(magnitude: float, digits: int) -> int:
@@ -116,7 +124,8 @@ def number(value: float | None, digits: int = 3) -> str:
         return "–"
     if math.isinf(value):
         return "∞"
-    return _plain(value, digits) if abs(value) < 1e6 else f"{value:.{digits}g}"
+    fixed = value == 0 or 1e-4 <= abs(value) < 1e6
+    return _plain(value, digits) if fixed else f"{value:.{digits}g}"
 
 
 def percent(share: float | None, digits: int = 1) -> str:
@@ -132,12 +141,15 @@ def parse(text: str) -> float:
     Raises:
         UsageError: The text is not a quantity.
     """
-    match = _QUANTITY.match(text)
-    try:
-        if match is None:
-            raise ValueError(text)
-        return float(match.group(1).replace(",", "")) * 10.0 ** _PREFIXES[match.group(2) or ""]
-    except ValueError:
+    match = _QUANTITY.fullmatch(text)
+    value = math.nan
+    if match is not None:
+        # Shifting the decimal exponent is exact where a product would round twice.
+        exponent = int(match[2] or 0) + _PREFIXES[match[3]]
+        value = float(f"{match[1].replace(',', '')}e{exponent}")
+    if not math.isfinite(value):
         raise UsageError(
-            f"{text!r} is not a quantity.", "Write a number and an SI unit, such as '1.5 GB' or '20us'."
-        ) from None
+            f"{text!r} is not a quantity.",
+            "Write a number and an SI unit, such as '1.5 GB' or '20us'.",
+        )
+    return value

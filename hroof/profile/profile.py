@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hroof.errors import OutputError, ProfileError
-from hroof.files import read_json, write_atomic, write_json
+from hroof.files import Write, json_writer, read_json, write_together
 from hroof.profile.schema import SCHEMA_VERSION, conform
 
 if TYPE_CHECKING:
@@ -26,19 +26,21 @@ class Profile:
 
     Attributes:
         launches: One row per launch, with the columns of ``hroof.profile.SCHEMA``.
-        run: What ``run.json`` holds (plain JSON values): ``program`` (argv), ``name`` (of the region),
-            ``framework``, ``versions``, ``device``, ``schedule`` (skip, steps), ``steps`` (list of
-            ``{"step", "wall"}`` with the wall time in seconds), ``how`` (how time and work were got),
-            ``status`` (``complete``, ``partial`` with ``status_reason``), ``warnings`` (list of sentences),
-            ``layers`` (list of ``{"name", "type", "depth", "parameters"}`` in model order),
-            ``ops_without_rule`` (names), ``model_flop``.
+        run: What ``run.json`` holds (plain JSON values): ``program`` (argv), ``name`` (of the
+            region), ``framework``, ``versions``, ``device``, ``schedule`` (skip, steps), ``steps``
+            (list of ``{"step", "wall"}`` with the wall time in seconds), ``how`` (how time and work
+            were got), ``status`` (``complete``, ``partial`` with ``status_reason``), ``warnings``
+            (list of sentences), ``layers`` (list of ``{"name", "type", "depth", "parameters"}`` in
+            model order), ``ops_without_rule`` (names), ``model_flop``.
     """
 
     launches: pd.DataFrame
     run: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def from_rows(cls, rows: pd.DataFrame | Sequence[dict[str, Any]], run: dict[str, Any] | None = None) -> Profile:
+    def from_rows(
+        cls, rows: pd.DataFrame | Sequence[dict[str, Any]], run: dict[str, Any] | None = None
+    ) -> Profile:
         """Build a profile from rows with any subset of the schema's columns.
 
         Raises:
@@ -73,31 +75,23 @@ class Profile:
         folder = Path(folder)
         if not force and (folder / "run.json").exists():
             raise OutputError(
-                f"{str(folder)!r} holds a profile already.", "Choose another folder, or allow replacing it with --force."
+                f"{str(folder)!r} holds a profile already.",
+                "Choose another folder, or allow replacing it with --force.",
             )
-        self._clear(folder)
-        for rank, part in self._parts():
-            write_atomic(folder / f"launches-{rank}.parquet", lambda path, part=part: _to_parquet(part, path))  # type: ignore[misc]
-        # run.json comes last: a folder without it does not load.
-        ranks = [rank for rank, _ in self._parts()]
-        write_json(folder / "run.json", {**self.run, "kind": _KIND, "schema": SCHEMA_VERSION, "ranks": ranks})
+        parts = self._parts()
+        run = {**self.run, "kind": _KIND, "schema": SCHEMA_VERSION, "ranks": list(parts)}
+        writes = {
+            folder / f"launches-{rank}.parquet": _parquet(part) for rank, part in parts.items()
+        }
+        # run.json goes first and comes last: a folder without it does not load.
+        writes[folder / "run.json"] = json_writer(run)
+        write_together(writes, stale=[folder / "run.json", *_part_files(folder).values()])
         return folder
 
-    def _clear(self, folder: Path) -> None:
-        """Remove an older profile's files (only files that a profile consists of)."""
-        try:
-            (folder / "run.json").unlink(missing_ok=True)
-            for path in _part_files(folder).values():
-                path.unlink()
-        except OSError as error:
-            raise OutputError(
-                f"Cannot replace the profile in {str(folder)!r}: {error.strerror or error}.", "Choose another folder."
-            ) from error
-
-    def _parts(self) -> list[tuple[int, pd.DataFrame]]:
+    def _parts(self) -> dict[int, pd.DataFrame]:
         if self.launches.empty:
-            return [(0, self.launches)]
-        return [(int(str(rank)), part) for rank, part in self.launches.groupby("rank", sort=True)]
+            return {0: self.launches}
+        return {int(str(rank)): part for rank, part in self.launches.groupby("rank", sort=True)}
 
     @classmethod
     def load(cls, folder: str | Path) -> Profile:
@@ -107,19 +101,14 @@ class Profile:
             ProfileError: The folder is not a profile, is damaged, or was written by a newer hroof.
         """
         folder = Path(folder)
-        if not folder.exists():
-            raise ProfileError(f"{str(folder)!r} does not exist.", "Give the folder that hroof run wrote.")
+        if not folder.is_dir():
+            raise ProfileError(
+                f"{str(folder)!r} {'is not a folder' if folder.exists() else 'does not exist'}.",
+                "Give the folder that hroof run wrote.",
+            )
         run = read_json(folder / "run.json", "a profile")
         _check_kind(run, folder)
-        ranks = run.pop("ranks", None) or [0]
-        files = _part_files(folder)
-        missing = [rank for rank in ranks if rank not in files]
-        if missing:
-            raise ProfileError(
-                f"{str(folder)!r} lacks the launches of rank {missing[0]} (launches-{missing[0]}.parquet).",
-                "The copy is incomplete: copy the whole folder, or collect again.",
-            )
-        return cls(_read_parts([files[rank] for rank in ranks]), run)
+        return cls(_read_parts(_listed_parts(run.pop("ranks", None), folder)), run)
 
     @classmethod
     def merge(cls, profiles: Sequence[Profile]) -> Profile:
@@ -134,9 +123,12 @@ class Profile:
             raise ProfileError("There is no profile to merge.", "Give at least one.")
         ranks = [rank for profile in profiles for rank in profile.launches["rank"].unique()]
         if len(ranks) != len(set(ranks)):
-            raise ProfileError("Two of the profiles hold the same rank.", "Merge one profile per rank.")
-        frame = pd.concat([profile.launches.astype({}) for profile in profiles], ignore_index=True)
-        return cls(conform(frame), profiles[0].run)
+            raise ProfileError(
+                "Two of the profiles hold the same rank.", "Merge one profile per rank."
+            )
+        tables = [profile.launches for profile in profiles if not profile.launches.empty]
+        frame = pd.concat(tables or [profiles[0].launches], ignore_index=True)
+        return cls(conform(frame), dict(profiles[0].run))
 
     def replace(self, **changes: Any) -> Profile:
         """A copy with some attributes changed."""
@@ -145,13 +137,19 @@ class Profile:
 
 def _check_kind(run: dict[str, Any], folder: Path) -> None:
     if run.pop("kind", None) != _KIND:
-        raise ProfileError(f"{str(folder)!r} holds a run.json that hroof did not write.", "Give a folder that hroof wrote.")
+        raise ProfileError(
+            f"{str(folder)!r} holds a run.json that hroof did not write.",
+            "Give a folder that hroof wrote.",
+        )
     version = run.pop("schema", None)
-    if not isinstance(version, int) or version < 1:
-        raise ProfileError(f"{str(folder)!r} has no valid schema number ({version!r}).", "Collect it again.")
+    if type(version) is not int or version < 1:
+        raise ProfileError(
+            f"{str(folder)!r} has no valid schema number ({version!r}).", "Collect it again."
+        )
     if version > SCHEMA_VERSION:
         raise ProfileError(
-            f"{str(folder)!r} has schema {version}; this hroof reads up to {SCHEMA_VERSION}.", "Upgrade hroof to read it."
+            f"{str(folder)!r} has schema {version}; this hroof reads up to {SCHEMA_VERSION}.",
+            "Upgrade hroof to read it.",
         )
 
 
@@ -162,22 +160,58 @@ def _part_files(folder: Path) -> dict[int, Path]:
     return {int(match.group(1)): path for match, path in matches if match}
 
 
-def _to_parquet(frame: pd.DataFrame, path: Path) -> None:
-    frame.to_parquet(path, engine="pyarrow", index=False)
+def _listed_parts(ranks: Any, folder: Path) -> dict[int, Path]:
+    """The part of every rank that run.json lists."""
+    if not isinstance(ranks, list) or not ranks or any(type(rank) is not int for rank in ranks):
+        raise ProfileError(
+            f"run.json in {str(folder)!r} does not list its ranks ({ranks!r}).", "Collect it again."
+        )
+    files = _part_files(folder)
+    missing = [rank for rank in ranks if rank not in files]
+    if missing:
+        raise ProfileError(
+            f"{str(folder)!r} lacks the launches of rank {missing[0]} "
+            f"(launches-{missing[0]}.parquet).",
+            "The copy is incomplete: copy the whole folder, or collect again.",
+        )
+    return {rank: files[rank] for rank in ranks}
 
 
-def _read_parts(paths: list[Path]) -> pd.DataFrame:
+def _parquet(frame: pd.DataFrame) -> Write:
+    """Checksums, so that a damaged page is refused rather than read as other numbers."""
+    return lambda path: frame.to_parquet(
+        path, engine="pyarrow", index=False, write_page_checksum=True
+    )
+
+
+def _read_parts(files: dict[int, Path]) -> pd.DataFrame:
+    import pandas as pd
+
+    frames = [_read_part(rank, path) for rank, path in files.items()]
+    filled = [frame for frame in frames if not frame.empty] or frames[:1]
+    return filled[0] if len(filled) == 1 else conform(pd.concat(filled, ignore_index=True))
+
+
+def _read_part(rank: int, path: Path) -> pd.DataFrame:
     import pandas as pd
     import pyarrow as pa
 
-    frames = []
-    for path in paths:
-        try:
-            frames.append(conform(pd.read_parquet(path, engine="pyarrow"), where=f"launch table {path.name}"))
-        except (OSError, ValueError, pa.ArrowException) as error:
-            if isinstance(error, ProfileError):
-                raise
-            raise ProfileError(
-                f"{str(path)!r} is damaged: {error}.", "Collect it again, or restore it from a copy."
-            ) from error
-    return frames[0] if len(frames) == 1 else conform(pd.concat(frames, ignore_index=True))
+    try:
+        frame = pd.read_parquet(path, engine="pyarrow", page_checksum_verification=True)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise ProfileError(
+            f"{str(path)!r} is damaged: {error}.", "Collect it again, or restore it from a copy."
+        ) from error
+    absent = [name for name in ("launch_id", "rank") if name not in frame.columns]
+    if absent:
+        raise ProfileError(
+            f"{str(path)!r} is not a launch table: it has no column {absent[0]!r}.",
+            "Give a folder that hroof wrote.",
+        )
+    frame = conform(frame, where=f"launch table {path.name}")
+    if not frame.empty and set(frame["rank"]) != {rank}:
+        raise ProfileError(
+            f"{str(path)!r} holds launches of another rank than {rank}.",
+            "Restore the files of the folder under their own names.",
+        )
+    return frame

@@ -1,4 +1,4 @@
-"""The launch table's schema: one row is one kernel launch (GPU), one framework op (CPU), or part of one.
+"""The launch table's schema: a row is a kernel launch (GPU), a framework op (CPU), or part of one.
 
 Base SI units only: seconds, bytes, FLOP. Missing is NaN, never zero. Column names are built by the
 helpers below, so that no other module spells one that carries a pipe, a precision or a level.
@@ -6,6 +6,7 @@ helpers below, so that no other module spells one that carries a pipe, a precisi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -61,7 +62,9 @@ def _build_schema() -> dict[str, Column]:
     columns = {
         # which
         "launch_id": Column("int", "number of the launch; parts of one launch share it"),
-        "launches": Column("float", "1 for a whole launch, the share for a part, n for an aggregate", 1.0),
+        "launches": Column(
+            "float", "1 for a whole launch, the share for a part, n for an aggregate", 1.0
+        ),
         "aggregate": Column("bool", "the source gives n launches only as a sum", False),
         # where
         "rank": Column("int", "process of a distributed run", 0),
@@ -70,11 +73,15 @@ def _build_schema() -> dict[str, Column]:
         "step": Column("int", "captured step, from 0; -1 outside any step", -1),
         "phase": Column("category", "what the launch serves", Phase.OTHER.value, tuple(Phase)),
         "recompute": Column("bool", "forward work that checkpointing runs again", False),
-        "layer": Column("category", "qualified layer name; the class name for a root's own work; missing: none"),
+        "layer": Column(
+            "category", "qualified layer name; the class name for a root's own work; missing: none"
+        ),
         "layer_type": Column("category", "class of the layer"),
         "op": Column("category", "framework op, e.g. aten::addmm"),
         "kernel": Column("category", "device kernel, where there is one"),
-        "ordinal": Column("int", "how many equal (step, phase, recompute, layer, op) came before", 0),
+        "ordinal": Column(
+            "int", "how many equal (step, phase, recompute, layer, op) came before", 0
+        ),
         # when
         "start": Column("float", "start of the launch in seconds since the capture began", _NAN),
         "duration": Column("float", "time of the launch in seconds", _NAN),
@@ -86,7 +93,9 @@ def _build_schema() -> dict[str, Column]:
         for pipe in Pipe:
             for precision in Precision:
                 name = flop_column(convention, pipe, precision)
-                columns[name] = Column("float", f"{convention} FLOP on the {pipe} pipe in {precision}", _NAN)
+                columns[name] = Column(
+                    "float", f"{convention} FLOP on the {pipe} pipe in {precision}", _NAN
+                )
     for level in MemoryLevel:
         columns[bytes_column(level)] = Column("float", f"bytes that cross {level.label}", _NAN)
     for quantity in ("time", "flop", *MemoryLevel):
@@ -113,49 +122,92 @@ def conform(frame: pd.DataFrame, *, where: str = "launch table") -> pd.DataFrame
     """
     import pandas as pd
 
-    unknown = [name for name in frame.columns if name not in SCHEMA]
-    if unknown:
-        raise ProfileError(
-            f"The {where} has columns that the schema does not know: {', '.join(map(repr, unknown))}.",
-            "Name them as in hroof.profile.SCHEMA.",
-        )
+    _check_names([str(name) for name in frame.columns], where)
     columns = {name: _conform_column(frame, name, column, where) for name, column in SCHEMA.items()}
     return pd.DataFrame(columns, index=pd.RangeIndex(len(frame)))
 
 
-def _conform_column(frame: pd.DataFrame, name: str, column: Column, where: str) -> pd.Series:
-    import pandas as pd
-
-    index = pd.RangeIndex(len(frame))
-    if name not in frame.columns:
-        default: object = index if name == "launch_id" else column.default
-        series = pd.Series(default, index=index, dtype=None if name == "launch_id" else _raw(column))
-    else:
-        series = frame[name].reset_index(drop=True)
-    try:
-        if column.dtype == "category":
-            return _as_category(series, column)
-        return series.astype(_NUMPY[column.dtype])  # type: ignore[call-overload,no-any-return]
-    except (TypeError, ValueError) as error:
+def _check_names(names: list[str], where: str) -> None:
+    unknown = [name for name in names if name not in SCHEMA]
+    if unknown:
         raise ProfileError(
-            f"Column {name!r} of the {where} does not hold what the schema says ({column.meaning}): {error}.",
+            f"The {where} has columns that the schema does not know: "
+            f"{', '.join(map(repr, unknown))}.",
+            "Name them as in hroof.profile.SCHEMA.",
+        )
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ProfileError(f"The {where} has column {twice[0]!r} twice.", "Leave one of them out.")
+
+
+def _conform_column(frame: pd.DataFrame, name: str, column: Column, where: str) -> pd.Series:
+    if name not in frame.columns:
+        return _default_column(name, column, len(frame))
+    series = frame[name].reset_index(drop=True)
+    try:
+        return _CONVERTERS[column.dtype](series, column)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ProfileError(
+            f"Column {name!r} of the {where} does not hold what the schema says "
+            f"({column.meaning}): {error}.",
             f"Give it {column.dtype} values.",
         ) from error
 
 
-def _raw(column: Column) -> str:
-    return "object" if column.dtype == "category" else _NUMPY[column.dtype]
+def _default_column(name: str, column: Column, rows: int) -> pd.Series:
+    import pandas as pd
+
+    index = pd.RangeIndex(rows)
+    if name == "launch_id":
+        return pd.Series(index, index=index, dtype="int64")
+    if column.dtype == "category":
+        series = pd.Series(column.default, index=index, dtype="object")
+        return _as_category(series, column)
+    return pd.Series(column.default, index=index, dtype=_NUMPY[column.dtype])
+
+
+def _as_int(series: pd.Series, column: Column) -> pd.Series:
+    """Whole numbers only: 1.5 is refused, not cut to 1."""
+    whole = series.astype("int64")
+    if not (whole == series.astype("float64")).all():
+        raise ValueError("a value is not a whole number")
+    return whole
+
+
+def _as_float(series: pd.Series, column: Column) -> pd.Series:
+    return series.astype("float64")
+
+
+def _as_bool(series: pd.Series, column: Column) -> pd.Series:
+    """True and false only: neither NaN nor the text 'False' becomes True."""
+    if not series.isin([True, False]).all():
+        raise ValueError("a value is neither true nor false")
+    return series.astype("bool")
 
 
 def _as_category(series: pd.Series, column: Column) -> pd.Series:
     """A categorical whose categories are sorted, or the fixed ones that the schema names."""
+    import numpy as np
     import pandas as pd
 
-    plain = series.astype(object).where(series.notna(), None)
-    found = sorted({str(value) for value in plain if value is not None})
-    wrong = [value for value in found if column.values and value not in column.values]
+    codes, values = pd.factorize(series)
+    names = [str(value) for value in values]
+    wrong = sorted(name for name in names if column.values and name not in column.values)
     if wrong:
         raise ValueError(f"{wrong[0]!r} is none of {', '.join(column.values)}")
-    categories = list(column.values) or found
-    values = [None if value is None else str(value) for value in plain]
-    return pd.Series(pd.Categorical(values, categories=categories), index=series.index)
+    categories = [str(value) for value in column.values] or sorted(set(names))
+    position = {name: number for number, name in enumerate(categories)}
+    # The last entry stands for missing: a code of -1 picks it.
+    numbers = np.array([*(position[name] for name in names), -1])
+    return pd.Series(
+        pd.Categorical.from_codes(numbers[codes], categories=pd.Index(categories, dtype=object)),
+        index=series.index,
+    )
+
+
+_CONVERTERS: dict[str, Callable[[pd.Series, Column], pd.Series]] = {
+    "int": _as_int,
+    "float": _as_float,
+    "bool": _as_bool,
+    "category": _as_category,
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
@@ -22,7 +23,8 @@ class Mark:
 
     Attributes:
         kind: What is named.
-        name: True name: of the region or the phase, the number of the step, the qualified name of the layer.
+        name: True name: of the region or the phase, the number of the step, the qualified name of
+            the layer.
         phase: For a layer: the phase it runs in (``forward``, ``backward``, ``optimizer``, ...).
         recompute: For a layer: forward work that checkpointing runs again.
     """
@@ -36,8 +38,8 @@ class Mark:
 class Listener(Protocol):
     """Somebody who hears marks.
 
-    Regions, steps and phases are process-wide: any thread may end what another started. Layers nest on the
-    thread that runs them. A listener must not raise: a mark never breaks the program.
+    Regions, steps and phases are process-wide: any thread may end what another started. Layers
+    nest on the thread that runs them. A listener must not raise: a mark never breaks the program.
     """
 
     def start(self, mark: Mark) -> Any:
@@ -54,6 +56,7 @@ class Listener(Protocol):
 
 
 _listeners: tuple[Listener, ...] = ()
+_changing = threading.Lock()
 
 
 def listeners() -> tuple[Listener, ...]:
@@ -64,14 +67,16 @@ def listeners() -> tuple[Listener, ...]:
 def listen(listener: Listener) -> None:
     """Let a listener hear every mark from now on."""
     global _listeners
-    if listener not in _listeners:
-        _listeners = (*_listeners, listener)
+    with _changing:
+        if not any(other is listener for other in _listeners):
+            _listeners = (*_listeners, listener)
 
 
 def unlisten(listener: Listener) -> None:
     """Let a listener hear no more marks."""
     global _listeners
-    _listeners = tuple(other for other in _listeners if other is not listener)
+    with _changing:
+        _listeners = tuple(other for other in _listeners if other is not listener)
 
 
 Handles = tuple[tuple[Listener, Any], ...]

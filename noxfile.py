@@ -1,0 +1,125 @@
+"""Every job of the project. Plain ``nox`` is the whole check: lint, types, imports, tests.
+
+The jobs share the environment that ``dev`` makes (``.nox/dev``). Only ``wheel`` and ``minimums``,
+which are about what gets installed, have their own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tomllib
+import zipfile
+from pathlib import Path
+
+import nox
+
+ROOT = Path(__file__).parent
+CONSTRAINTS = ROOT / "constraints.txt"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+BIN = ROOT / ".nox" / "dev" / ("Scripts" if os.name == "nt" else "bin")
+
+nox.needs_version = ">=2025.2.9"
+nox.options.default_venv_backend = "virtualenv"
+nox.options.sessions = ["lint", "types", "imports", "tests"]
+
+
+@nox.session(reuse_venv=True, default=False)
+def dev(session: nox.Session) -> None:
+    """Make the shared environment."""
+    # The exact torch comes first and alone: a CPU build is taken wherever pip is offered one.
+    session.install(_pin("torch"))
+    session.install("-c", str(CONSTRAINTS), "-e", ".", *_group("test"), *_group("lint"))
+
+
+@nox.session(venv_backend="none", requires=["dev"])
+def lint(session: nox.Session) -> None:
+    """Style and format."""
+    _run(session, "ruff", "check", ".")
+    _run(session, "ruff", "format", "--check", ".")
+
+
+@nox.session(venv_backend="none", requires=["dev"])
+def types(session: nox.Session) -> None:
+    """Types, strictly."""
+    _run(session, "mypy", *session.posargs)
+
+
+@nox.session(venv_backend="none", requires=["dev"])
+def imports(session: nox.Session) -> None:
+    """The contract of which package may import which."""
+    _run(session, "lint-imports", "--no-cache")
+
+
+@nox.session(venv_backend="none", requires=["dev"])
+def tests(session: nox.Session) -> None:
+    """Every test that needs neither a GPU nor a stopwatch."""
+    _run(session, "python", "-m", "pytest", *session.posargs)
+
+
+@nox.session(venv_backend="none", requires=["dev"])
+def perf(session: nox.Session) -> None:
+    """Ratios of speed within one run; wants a machine with nothing else to do."""
+    _run(session, "python", "-m", "pytest", "-m", "perf", *session.posargs)
+
+
+@nox.session(venv_backend="none", requires=["dev"])
+def gpu(session: nox.Session) -> None:
+    """The tests that need a CUDA device."""
+    if shutil.which("nvidia-smi") is None:
+        session.skip("there is no NVIDIA driver on this machine (nvidia-smi is absent)")
+    _run(session, "python", "-m", "pytest", "-m", "gpu", *session.posargs)
+
+
+@nox.session
+def wheel(session: nox.Session) -> None:
+    """Build a wheel from the source archive; run the tests against it, not against this folder."""
+    session.install("-c", str(CONSTRAINTS), "hatchling")
+    dist = Path(session.create_tmp()) / "dist"
+    shutil.rmtree(dist, ignore_errors=True)
+    session.run("python", "-m", "hatchling", "build", "-t", "sdist", "-d", str(dist))
+    sdist = next(dist.glob("*.tar.gz"))
+    session.run("python", "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(dist), str(sdist))
+    built = next(dist.glob("*.whl"))
+    session.install(_pin("torch"))
+    session.install("-c", str(CONSTRAINTS), str(built), *_group("test"))
+    _check_complete(session, built)
+    # This folder stays off sys.path, also in the tests' own subprocesses, so that a file that the
+    # wheel lacks is missed.
+    session.run("python", "-Im", "pytest", *session.posargs, env={"PYTHONSAFEPATH": "1"})
+
+
+@nox.session
+def minimums(session: nox.Session) -> None:
+    """The unit tests with the lowest versions that pyproject.toml allows; no framework."""
+    lowest = [spec.replace(">=", "==") for spec in PROJECT["project"]["dependencies"]]
+    session.install(*lowest, *_group("test"))
+    session.install("--no-deps", "-e", ".")
+    session.run("python", "-m", "pytest", "tests/unit", *session.posargs)
+
+
+def _run(session: nox.Session, program: str, *arguments: str) -> None:
+    """Run a program of the shared environment."""
+    session.run(str(BIN / program), *arguments, external=True)
+
+
+def _check_complete(session: nox.Session, built: Path) -> None:
+    """Every tracked file of the packages (templates, py.typed) lies in the wheel."""
+    listing = session.run("git", "ls-files", "hroof", "integrations", external=True, silent=True)
+    tracked = {name.removeprefix("integrations/") for name in str(listing).split()}
+    missing = sorted(tracked - set(zipfile.ZipFile(built).namelist()))
+    if missing or not tracked:
+        session.error(f"{built.name} lacks {missing or 'everything: git lists no file'}")
+
+
+def _group(name: str) -> list[str]:
+    return list(nox.project.dependency_groups(PROJECT, name))
+
+
+def _pin(package: str) -> str:
+    """The exact requirement of one package in constraints.txt."""
+    found = re.search(rf"^{package}==\S+$", CONSTRAINTS.read_text(encoding="utf-8"), re.MULTILINE)
+    if found is None:
+        raise LookupError(f"constraints.txt has no line {package}==...")
+    return found.group()
