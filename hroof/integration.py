@@ -77,9 +77,17 @@ class StepSink(Protocol):
     """The part of a region that a capture tells about steps."""
 
     name: str
+    skip: int
+    steps: int
 
-    def boundary(self, *, explicit: bool = False) -> None:
-        """A step has just ended."""
+    def boundary(self, *, count: int = 1, clean: bool = True, explicit: bool = False) -> None:
+        """Steps have ended.
+
+        Args:
+            count: How many, since the last call.
+            clean: The last of them ends just now, so that another may begin; otherwise it was noticed late.
+            explicit: The program said so itself.
+        """
 
 
 class Capture(Protocol):
@@ -88,8 +96,14 @@ class Capture(Protocol):
     def stage(self, stage: Stage) -> None:
         """The step that begins now is skipped, counted or timed; ``DONE`` detaches everything."""
 
+    def step_ended(self, number: int) -> None:
+        """A timed step has just ended, another is to be timed."""
+
     def profile(self) -> Profile | None:
         """What was collected, or None when nothing was; valid after ``DONE``."""
+
+    def seen(self) -> str:
+        """What was seen while waiting, in words, for a region that got too few steps."""
 
 
 class Integration(Protocol):
