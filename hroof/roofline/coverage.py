@@ -1,0 +1,154 @@
+"""Coverage: how much of the time has a layer and known FLOP, and what stays out by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hroof.roofline.bounds import Floats, flop_known, values
+from hroof.roofline.grouping import captured, sum_by
+from hroof.units import Source
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from hroof.profile import Profile
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Shares of the time of all captured steps; NaN where no time is known at all.
+
+    Attributes:
+        time_attributed: Share that has a layer.
+        time_attributed_by_phase: The same within each phase.
+        time_with_flop: Share with known FLOP.
+        ops_without_rule: Ops with unknown FLOP → their share, largest first. Where the run names
+            the ops without a rule, only these (an op of no time has share 0).
+        ops_unjoined: The other ops with unknown FLOP → their share: their rows found no count.
+        time_unjoined: Share of the rows whose FLOP have no source.
+        time_on_containers: Share that rests on a layer with layers inside, by its depth (0 is the
+            root).
+        time_outside_steps: Time outside captured steps ÷ time inside; these rows count nowhere
+            else.
+    """
+
+    time_attributed: float
+    time_attributed_by_phase: Mapping[str, float]
+    time_with_flop: float
+    ops_without_rule: Mapping[str, float]
+    ops_unjoined: Mapping[str, float]
+    time_unjoined: float
+    time_on_containers: Mapping[int, float]
+    time_outside_steps: float
+
+
+def coverage(profile: Profile) -> Coverage:
+    """Say how much of a run's time the report can speak for."""
+    launches = captured(profile.launches)
+    time = _Shares(launches)
+    uncounted = _by_op(launches, time)
+    named = profile.run.get("ops_without_rule")
+    listed = set(uncounted) if named is None else {str(name) for name in named}
+    ruleless = {name: uncounted.get(name, 0.0) for name in listed}
+    return Coverage(
+        time_attributed=time.of(launches["layer"].notna().to_numpy()),
+        time_attributed_by_phase=_by_phase(launches),
+        time_with_flop=time.of(flop_known(launches)),
+        ops_without_rule=_largest_first(ruleless),
+        ops_unjoined=_largest_first(
+            {n: share for n, share in uncounted.items() if n not in listed}
+        ),
+        time_unjoined=time.of(_without_source(launches)),
+        time_on_containers=_containers(profile, launches, time),
+        time_outside_steps=_outside(profile.launches, launches),
+    )
+
+
+class _Shares:
+    """Shares of the known time of some rows."""
+
+    def __init__(self, launches: pd.DataFrame) -> None:
+        self.duration = np.nan_to_num(values(launches, "duration"), nan=0.0)
+        self.total = _sum(self.duration)
+
+    def of(self, rows: np.ndarray) -> float:
+        return _sum(self.duration[rows]) / self.total if self.total > 0 else float("nan")
+
+
+def _sum(column: Floats) -> float:
+    return float(np.sort(column).sum())
+
+
+def _without_source(launches: pd.DataFrame) -> np.ndarray:
+    source = launches["source_flop"]
+    return np.asarray(source.isna() | (source == Source.MISSING))
+
+
+def _by_phase(launches: pd.DataFrame) -> dict[str, float]:
+    found = sorted(
+        launches["phase"].dropna().unique(), key=list(launches["phase"].cat.categories).index
+    )
+    parts = {str(phase): launches[launches["phase"] == phase] for phase in found}
+    return {
+        phase: _Shares(part).of(part["layer"].notna().to_numpy()) for phase, part in parts.items()
+    }
+
+
+def _by_op(launches: pd.DataFrame, time: _Shares) -> dict[str, float]:
+    """Share of the time of rows with unknown FLOP, by op (by kernel where there is no op)."""
+    unknown = ~flop_known(launches)
+    names = (
+        launches["op"]
+        .astype(object)
+        .where(launches["op"].notna(), launches["kernel"].astype(object))
+    )
+    names = names.where(names.notna(), "(no op)")[unknown]
+    codes, uniques = names.factorize(sort=True)
+    sums = sum_by(codes.astype(np.int64), time.duration[unknown], len(uniques))
+    return {
+        str(name): float(s) / time.total if time.total > 0 else float("nan")
+        for name, s in zip(uniques, sums, strict=True)
+    }
+
+
+def _largest_first(shares: dict[str, float]) -> dict[str, float]:
+    return dict(sorted(shares.items(), key=lambda item: (-np.nan_to_num(item[1]), item[0])))
+
+
+def _containers(profile: Profile, launches: pd.DataFrame, time: _Shares) -> dict[int, float]:
+    """Share of the time on layers that contain layers, by depth."""
+    depths = _container_depths(profile, launches)
+    layer = launches["layer"].astype(object)
+    shares = {
+        depth: time.of(layer.isin([name for name, d in depths.items() if d == depth]).to_numpy())
+        for depth in sorted(set(depths.values()))
+    }
+    return {depth: share for depth, share in shares.items() if share > 0}
+
+
+def _container_depths(profile: Profile, launches: pd.DataFrame) -> dict[str, int]:
+    """Name → depth of the root and of every layer that is a prefix of another one."""
+    entries = [entry for entry in profile.run.get("layers") or () if isinstance(entry, dict)]
+    names = {str(entry.get("name", "")) for entry in entries}
+    names |= {str(name) for name in launches["layer"].dropna().unique()}
+    inner = {
+        ".".join(parts[:n])
+        for parts in (name.split(".") for name in names)
+        for n in range(1, len(parts))
+    }
+    depths = {name: name.count(".") + 1 for name in inner & names}
+    roots = [entry for entry in entries if entry.get("depth") == 0]
+    # A root's own work carries the name of its class.
+    return depths | {
+        str(entry.get(key)): 0 for entry in roots for key in ("name", "type") if entry.get(key)
+    }
+
+
+def _outside(everything: pd.DataFrame, inside: pd.DataFrame) -> float:
+    total = _sum(np.nan_to_num(values(inside, "duration")))
+    whole = _sum(np.nan_to_num(values(everything, "duration")))
+    return max(whole - total, 0.0) / total if total > 0 else float("nan")

@@ -1,0 +1,183 @@
+"""Totals of a run per step: time three ways, FLOP by kind, and the share of the matrix peak."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hroof.machine import Machine
+from hroof.roofline.bounds import Floats, values
+from hroof.roofline.grouping import captured
+from hroof.roofline.point import Pair, Point
+from hroof.roofline.points import points
+from hroof.units import MemoryLevel, Pipe
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from hroof.profile import Profile
+
+
+@dataclass(frozen=True)
+class Totals:
+    """A whole step (the median one). Times in seconds; the three kinds of time are never mixed.
+
+    Attributes:
+        steps: How many steps were captured; 0 where the rows belong to no step.
+        ranks: How many processes; sums go over all of them.
+        time: Sum of the durations of all launches.
+        union_time: Time in which at least one launch ran, over all streams; of the longest rank.
+            None where starts are not known.
+        wall: Wall time of a step as the run recorded it, or None.
+        launches: Σ launches.
+        zero_flop_launches: Launches that are known to compute nothing.
+        flop: Nominal FLOP per (pipe, precision), OP for integer formats.
+        least_flop: Least FLOP per (pipe, precision).
+        hardware_flop: All nominal FLOP; NaN where nothing is counted.
+        model_flop: The same without work that checkpointing runs again.
+        matrix_flop: The part of ``hardware_flop`` on the matrix pipe.
+        elementwise_flop: The part on the vector pipe.
+        op: Σ integer operations, never part of FLOP.
+        nbytes: Bytes per known level.
+        attainable_time: As launched, or None.
+        fused_time: If all were one launch, or None.
+        headroom: Time ÷ attainable time, over the launches with a bound, or None.
+        bounded_time: Part of ``time`` with a bound.
+        mfu: Model FLOP utilisation: time of the matrix pipe's model FLOP at its peaks ÷ (wall ×
+            ranks); None without wall time or peaks (PaLM, arXiv 2204.02311, appendix B).
+        hfu: The same with recomputed work, as the hardware sees it.
+    """
+
+    steps: int
+    ranks: int
+    time: float
+    union_time: float | None
+    wall: float | None
+    launches: float
+    zero_flop_launches: float
+    flop: Mapping[Pair, float]
+    least_flop: Mapping[Pair, float]
+    hardware_flop: float
+    model_flop: float
+    matrix_flop: float
+    elementwise_flop: float
+    op: float
+    nbytes: Mapping[MemoryLevel, float]
+    attainable_time: float | None
+    fused_time: float | None
+    headroom: float | None
+    bounded_time: float
+    mfu: float | None
+    hfu: float | None
+
+
+def totals(profile: Profile, machine: Machine | None = None) -> Totals:
+    """Sum a run up, per captured step.
+
+    Args:
+        profile: What was collected.
+        machine: Its ceilings; without them bounds and utilisation are None.
+    """
+    whole = _whole(profile, machine)
+    model = _whole(_without_recompute(profile), machine)
+    wall, ranks = wall_time(profile), max(int(profile.launches["rank"].nunique()), 1)
+    return Totals(
+        steps=profile.step_count,
+        ranks=ranks,
+        time=whole.time,
+        union_time=union_time(captured(profile.launches)),
+        wall=wall,
+        launches=whole.launches,
+        zero_flop_launches=whole.zero_flop_launches,
+        flop=whole.flop,
+        least_flop=whole.least_flop,
+        hardware_flop=whole.total_flop,
+        model_flop=model.total_flop,
+        matrix_flop=_pipe_flop(whole, Pipe.MATRIX),
+        elementwise_flop=_pipe_flop(whole, Pipe.VECTOR),
+        op=whole.total_op,
+        nbytes=whole.nbytes,
+        attainable_time=whole.attainable_time,
+        fused_time=whole.fused_time,
+        headroom=whole.headroom,
+        bounded_time=whole.bounded_time,
+        mfu=_utilisation(model, machine, wall, ranks),
+        hfu=_utilisation(whole, machine, wall, ranks),
+    )
+
+
+def _whole(profile: Profile, machine: Machine | None) -> Point:
+    found = points(profile, machine, by=())
+    return found[0] if found else _EMPTY
+
+
+_EMPTY = Point(
+    key={}, launches=0.0, time=0.0, time_spread=float("nan"), flop={}, least_flop={}, nbytes={},
+    bound=None, bound_share=float("nan"), attainable_time=None, fused_time=None, bounded_time=0.0,
+    uncounted_time=0.0, zero_flop_launches=0.0, sources={},
+)  # fmt: skip
+
+
+def _without_recompute(profile: Profile) -> Profile:
+    again = profile.launches["recompute"].to_numpy(dtype=bool)
+    return profile.replace(launches=profile.launches[~again]) if again.any() else profile
+
+
+def _pipe_flop(point: Point, pipe: Pipe) -> float:
+    if np.isnan(point.total_flop):
+        return float("nan")
+    return sum((value for (p, q), value in point.flop.items() if p is pipe and q.is_float), 0.0)
+
+
+def _utilisation(
+    point: Point, machine: Machine | None, wall: float | None, ranks: int
+) -> float | None:
+    """Time of the matrix FLOP at their peaks ÷ wall time of all ranks."""
+    work = {
+        (p, q): value for (p, q), value in point.flop.items() if p is Pipe.MATRIX and q.is_float
+    }
+    if machine is None or not wall or not work or not all(pair in machine.peaks for pair in work):
+        return None
+    return sum(value / machine.peaks[pair].rate for pair, value in work.items()) / (wall * ranks)
+
+
+def wall_time(profile: Profile) -> float | None:
+    """Median wall time of the captured steps in seconds, as ``run.json`` has it, or None."""
+    recorded = [
+        step.get("wall") for step in profile.run.get("steps") or () if isinstance(step, dict)
+    ]
+    known = [float(wall) for wall in recorded if wall is not None and float(wall) > 0]
+    return float(np.median(known)) if known else None
+
+
+def union_time(launches: pd.DataFrame) -> float | None:
+    """Time in which a launch of a rank ran: of the longest rank, median over the steps.
+
+    Args:
+        launches: Rows of captured steps.
+
+    Returns:
+        Seconds, or None where no row has a start and a duration.
+    """
+    timed = launches[launches["start"].notna() & launches["duration"].notna()]
+    if timed.empty:
+        return None
+    # Parts of one launch follow one another inside it: they count as one interval.
+    whole = timed.groupby(["step", "rank", "launch_id"], sort=True).agg(
+        {"start": "min", "duration": "sum"}
+    )
+    busy = whole.groupby(level=["step", "rank"], sort=True).apply(
+        lambda rows: _covered(values(rows, "start"), values(rows, "duration"))
+    )
+    return float(busy.groupby(level="step").max().median())
+
+
+def _covered(start: Floats, duration: Floats) -> float:
+    """Length of the union of intervals."""
+    order = np.argsort(start, kind="stable")
+    begin, end = start[order], (start + duration)[order]
+    reached = np.concatenate([[-np.inf], np.maximum.accumulate(end)[:-1]])
+    return float(np.maximum(end - np.maximum(begin, reached), 0.0).sum())
