@@ -198,7 +198,7 @@ def _read_part(rank: int, path: Path) -> pd.DataFrame:
 
     try:
         frame = pd.read_parquet(path, engine="pyarrow", page_checksum_verification=True)
-    except (OSError, ValueError, pa.ArrowException) as error:
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
         raise ProfileError(
             f"{str(path)!r} is damaged: {error}.", "Collect it again, or restore it from a copy."
         ) from error

@@ -433,6 +433,23 @@ def test_a_flipped_bit_in_the_numbers_is_refused(tmp_path: Path) -> None:
     refused(folder, "damaged")
 
 
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(place=st.floats(min_value=0, max_value=0.999), bit=st.integers(0, 7))
+def test_a_flipped_bit_anywhere_never_changes_a_number(
+    tmp_path: Path, place: float, bit: int
+) -> None:
+    profile = Profile.from_rows(ROWS)
+    path = profile.save(tmp_path / "run", force=True) / "launches-0.parquet"
+    data = bytearray(path.read_bytes())
+    data[int(place * len(data))] ^= 1 << bit
+    path.write_bytes(bytes(data))
+    try:
+        back = Profile.load(tmp_path / "run")
+    except ProfileError:
+        return
+    assert_frame_equal(back.launches, profile.launches)
+
+
 def test_an_unreadable_part_is_refused(tmp_path: Path) -> None:
     folder = saved(tmp_path)
     (folder / "launches-0.parquet").unlink()

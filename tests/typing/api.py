@@ -1,0 +1,71 @@
+"""Type-checked only, never run: a user's program as mypy sees it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, assert_type
+
+import pandas as pd
+
+from hroof import integration
+from hroof.errors import HroofError, UsageError
+from hroof.machine import Ceiling, Machine
+from hroof.profile import Profile, flop_column
+from hroof.regions import marks
+from hroof.units import MemoryLevel, Pipe, Precision, parse, si
+
+
+def profiles(folder: Path) -> None:
+    profile = Profile.load(folder)
+    assert_type(profile, Profile)
+    assert_type(profile.launches, pd.DataFrame)
+    assert_type(profile.run, dict[str, Any])
+    assert_type(profile.step_count, int)
+    assert_type(Profile.merge([profile, profile]).save(folder / "both", force=True), Path)
+    assert_type(Profile.from_rows([{"op": "aten::mm", "duration": 1e-3}]), Profile)
+    assert_type(flop_column("least", Pipe.MATRIX, Precision.BF16), str)
+
+
+def machines(path: Path) -> None:
+    machine = Machine.load(path)
+    assert_type(
+        machine.attainable(4.0, Pipe.MATRIX, Precision.FP32, MemoryLevel.DRAM), float | None
+    )
+    assert_type(machine.bandwidths[MemoryLevel.L2], Ceiling)
+    assert_type(machine.launch_cost, Ceiling | None)
+    Machine("chip", peaks={(Pipe.VECTOR, Precision.FP64): Ceiling(1e12, how="datasheet")})
+    Ceiling(1e12, how="guessed")  # type: ignore[arg-type]
+
+
+def quantities() -> None:
+    assert_type(parse("1.5 GB"), float)
+    assert_type(si(None, "B"), str)
+    flop_column("official", Pipe.MATRIX, Precision.BF16)  # type: ignore[arg-type]
+
+
+def errors(error: HroofError) -> None:
+    assert_type(error.remedy, str)
+    assert_type(UsageError("fact").exit_code, int)
+
+
+def discovery() -> None:
+    assert_type(integration.load("torch"), integration.Integration)
+    assert_type(integration.load("torch").device("cpu"), integration.Device)
+
+
+class Ear:
+    """A listener by shape alone."""
+
+    def start(self, mark: marks.Mark) -> int:
+        return 0
+
+    def end(self, handle: int) -> None: ...
+
+    def push(self, mark: marks.Mark) -> None: ...
+
+    def pop(self) -> None: ...
+
+
+def listening() -> None:
+    marks.listen(Ear())
+    marks.listen(object())  # type: ignore[arg-type]
