@@ -1,0 +1,322 @@
+"""Region: a marked part of a program, its capture schedule and where its steps end."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import inspect
+import os
+import threading
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from hroof import integration
+from hroof.errors import HroofError, UsageError
+from hroof.integration import Capture, Stage
+from hroof.regions import marks
+from hroof.regions.marks import Kind, Mark
+
+if TYPE_CHECKING:
+    from hroof.profile import Profile
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Status(StrEnum):
+    """How far a region came."""
+
+    WAITING = "waiting"
+    COMPLETE = "complete"
+    PARTIAL = "partial"
+    EMPTY = "empty"
+    MARKS = "marks"
+    OFF = "off"
+
+
+class HroofWarning(RuntimeWarning):
+    """Something that the program does not suffer from but the reader should know."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a region ended with.
+
+    Attributes:
+        status: ``complete``; ``partial`` (fewer steps than asked, or an exception); ``empty``; ``marks``
+            (another region was collecting, so this one only marked); ``off``.
+        profile: What was collected, if anything.
+        reason: Why it is not complete, and the call that would fit.
+    """
+
+    status: Status
+    profile: Profile | None = None
+    reason: str = ""
+
+
+_collecting = threading.Lock()
+_current: list[Region] = []
+_current_lock = threading.Lock()
+
+
+def switched_off() -> bool:
+    """Whether the environment variable ``HROOF`` is ``off``."""
+    return os.environ.get("HROOF", "").strip().lower() in {"off", "0", "no", "false"}
+
+
+def marks_only() -> bool:
+    """Whether a profiler outside the process collects, so that regions only mark (``HROOF=marks``)."""
+    return os.environ.get("HROOF", "").strip().lower() == "marks"
+
+
+def step() -> None:
+    """Say that a training step ends here, for every open region.
+
+    Needed where optimizer steps do not tell: inference, a step that a gradient scaler skips, closures that call
+    the model several times, optimizers that are not PyTorch's. From the first call on only these calls count.
+    """
+    with _current_lock:
+        regions = tuple(_current)
+    for region in regions:
+        region.boundary(explicit=True)
+
+
+@dataclass(eq=False)
+class Region:
+    """A part of the program that hroof measures; a context manager and a decorator.
+
+    Attributes:
+        name: Shown in reports and in the NVTX range.
+        skip: Steps to let pass first (warm-up, compilation).
+        steps: Steps to time after one step that is counted.
+        on_end: Called with the outcome when the region's capture is over.
+    """
+
+    name: str = "region"
+    skip: int = 5
+    steps: int = 3
+    on_end: Callable[[Region, Outcome], None] | None = None
+    outcome: Outcome = field(default_factory=lambda: Outcome(Status.WAITING))
+    finished_steps: int = 0
+    explicit: bool = False
+    stage: Stage = Stage.SKIP
+    _capture: Capture | None = None
+    _entered: int = 0
+    _owns: bool = False
+    _decorates: bool = False
+    _timed: int = 0
+    _lock: Any = field(default_factory=threading.RLock)
+    _handles: list[marks.Handles] = field(default_factory=list)
+    _step_handles: marks.Handles = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise UsageError(f"A region's name is text, not {self.name!r}.", "Write hroof.region('train').")
+        for what, value, least in (("skip", self.skip, 0), ("steps", self.steps, 1)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise UsageError(f"{what}={value!r} is not a whole number of at least {least}.", "Give another one.")
+
+    def __enter__(self) -> Self:
+        if switched_off():
+            self.outcome = Outcome(Status.OFF, reason="HROOF=off.")
+            return self
+        with self._lock:
+            self._entered += 1
+            self._handles.append(marks.start(Mark(Kind.REGION, self.name)))
+            if self._entered == 1:
+                self._open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._lock:
+            if self._entered == 0:
+                return
+            self._entered -= 1
+            if self._entered == 0:
+                self._close(error)
+            marks.end(self._handles.pop())
+
+    def __call__(self, function: Function) -> Function:
+        """Decorate a function: every call runs inside the region, and steps add up over the calls."""
+        self._decorates = True
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def asynchronous(*args: Any, **kwargs: Any) -> Any:
+                with self:
+                    return await function(*args, **kwargs)
+
+            return asynchronous  # type: ignore[return-value]
+
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return wrapped  # type: ignore[return-value]
+
+    def _open(self) -> None:
+        """The first entry: become the collecting region if nobody else is."""
+        with _current_lock:
+            if self not in _current:
+                _current.append(self)
+        if self.stage is Stage.DONE or self._owns:
+            return
+        if not _collecting.acquire(blocking=False):
+            self.outcome = Outcome(Status.MARKS, reason="Another region was collecting; this one only marked.")
+            return
+        self._owns = True
+        try:
+            self._capture = self._capture or self._begin_capture()
+            self._switch()
+        except BaseException as error:
+            self._fail(error)
+
+    def _begin_capture(self) -> Capture | None:
+        found = integration.active()
+        return found[0].capture(self) if found else None
+
+    def _close(self, error: BaseException | None) -> None:
+        """The last exit: end the capture, unless a decorated function may still be called again."""
+        if self._decorates and error is None and self._owns and self.stage is not Stage.DONE:
+            atexit.register(self._end, None)
+            return
+        self._end(error)
+
+    def _end(self, error: BaseException | None) -> None:
+        with self._lock:
+            with _current_lock:
+                if self in _current:
+                    _current.remove(self)
+            self._end_step_mark()
+            if self._owns and self.stage is not Stage.DONE:
+                self._finish(error)
+            self._release()
+            atexit.unregister(self._end)
+
+    def _release(self) -> None:
+        if self._owns:
+            self._owns = False
+            _collecting.release()
+
+    def boundary(self, *, count: int = 1, clean: bool = True, explicit: bool = False) -> None:
+        """Steps have ended; see ``hroof.integration.StepSink``. Never raises into the program."""
+        with self._lock:
+            if self.explicit and not explicit:
+                return
+            first_word = explicit and not self.explicit
+            self.explicit = self.explicit or explicit
+            if first_word and self.finished_steps:
+                return  # the optimizer step of this same step has been counted already
+            self.finished_steps += count
+            if self._capture is None or not self._owns or self.stage is Stage.DONE:
+                return
+            try:
+                self._advance(count, clean)
+            except BaseException as error:
+                self._fail(error)
+
+    def _advance(self, count: int, clean: bool) -> None:
+        """Move along skip → count → time → done."""
+        assert self._capture is not None
+        if not clean:
+            return
+        if count > 1 and self.stage in (Stage.COUNT, Stage.TIME):
+            self._timed = 0
+            self._set(self.stage)  # two steps were taken for one: once more
+        elif self.stage is Stage.COUNT:
+            self._set(Stage.TIME)
+        elif self.stage is Stage.TIME:
+            self._timed += 1
+            if self._timed >= self.steps:
+                self._finish(None)
+            else:
+                self._capture.step_ended(self._timed)
+                self._begin_step_mark()
+        elif self.finished_steps >= self.skip:
+            self._set(Stage.COUNT)
+
+    def _switch(self) -> None:
+        if self.stage is Stage.SKIP and self.skip == 0 and self._capture is not None:
+            self._set(Stage.COUNT)
+
+    def _set(self, stage: Stage) -> None:
+        assert self._capture is not None
+        self.stage = stage
+        self._capture.stage(stage)
+        self._begin_step_mark()
+
+    def _begin_step_mark(self) -> None:
+        self._end_step_mark()
+        if self.stage in (Stage.COUNT, Stage.TIME):
+            self._step_handles = marks.start(Mark(Kind.STEP, str(self.finished_steps)))
+
+    def _end_step_mark(self) -> None:
+        handles, self._step_handles = self._step_handles, ()
+        marks.end(handles)
+
+    def _finish(self, error: BaseException | None) -> None:
+        """Detach, and keep what there is."""
+        enough = self._timed >= self.steps
+        self.stage = Stage.DONE
+        self._end_step_mark()
+        profile = None
+        if self._capture is not None:
+            try:
+                self._capture.stage(Stage.DONE)
+                profile = self._capture.profile()
+            except Exception as problem:
+                self._fail(problem)
+                return
+        self._settle(profile, error, enough)
+
+    def _settle(self, profile: Profile | None, error: BaseException | None, enough: bool) -> None:
+        status = Status.COMPLETE if enough else Status.PARTIAL if profile is not None else Status.EMPTY
+        reason = "" if enough else self._why(error)
+        if profile is not None:
+            profile = profile.replace(
+                run={**profile.run, "name": self.name, "status": str(status), "status_reason": reason}
+            )
+        self.outcome = Outcome(status, profile, reason)
+        if self.on_end is not None:
+            self.on_end(self, self.outcome)
+
+    def _why(self, error: BaseException | None) -> str:
+        """Why the region has less than was asked for, and the call that would fit."""
+        if error is not None:
+            return f"The region ended with {type(error).__name__} after {_steps(self.finished_steps)}."
+        if self._capture is None:
+            return "No framework was imported when the region began: import it before the region."
+        need = self.skip + 1 + self.steps
+        saw = f"The region saw {_steps(self.finished_steps)} and needs {need} ({self.skip} skipped, 1 counted, "
+        saw += f"{self.steps} timed). {self._capture.seen()}"
+        if self.finished_steps >= 2:
+            skip = max(min(self.skip, self.finished_steps - 1 - self.steps), 0)
+            steps = min(self.steps, self.finished_steps - 1 - skip)
+            return f"{saw} This call would fit: hroof.region(skip={skip}, steps={steps})."
+        return f"{saw} Call hroof.step() at the end of each step, and let the region see at least 2 steps."
+
+    def _fail(self, error: BaseException) -> None:
+        """hroof itself failed: the program goes on, the reader is told."""
+        self.stage = Stage.DONE
+        if self._capture is not None:
+            try:
+                self._capture.stage(Stage.DONE)
+            except Exception:  # the first error is the one to tell
+                self._capture = None
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise error
+        reason = str(error) if isinstance(error, HroofError) else f"hroof failed: {error!r}."
+        warnings.warn(f"Region {self.name!r} collects nothing. {reason}", HroofWarning, stacklevel=2)
+        self.outcome = Outcome(Status.EMPTY, reason=reason)
+        if self.on_end is not None:
+            self.on_end(self, self.outcome)
+
+
+def _steps(number: int) -> str:
+    return f"{number} step" if number == 1 else f"{number} steps"

@@ -1,0 +1,203 @@
+"""The front door for programs: regions that measure, save and report themselves."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hroof.errors import CaptureError, HroofError
+from hroof.regions import Outcome, Region, Status, listen
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from hroof.machine import Machine
+    from hroof.profile import Profile
+
+RUNS = "hroof-runs"
+OUT_VARIABLE = "HROOF_OUT"
+
+
+@dataclass(eq=False)
+class Run(Region):
+    """A region that a program measures itself with.
+
+    Attributes:
+        out: Folder for the result; by default a new one under ``hroof-runs``.
+        show: Print the report to standard error when the block ends.
+        folder: Where the result was saved, once it was.
+    """
+
+    out: str | Path | None = None
+    show: bool = True
+    folder: Path | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.on_end = _save
+
+    def __enter__(self) -> Run:
+        _listen_for_tools()
+        super().__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        if self._entered == 0 and self.show and not self._reported and not os.environ.get(OUT_VARIABLE):
+            self._tell()
+
+    _reported: bool = False
+
+    @property
+    def profile(self) -> Profile:
+        """What was collected.
+
+        Raises:
+            CaptureError: Nothing was.
+        """
+        if self.outcome.profile is None:
+            raise CaptureError(f"Region {self.name!r} has no profile ({self.outcome.status}).", self.outcome.reason)
+        return self.outcome.profile
+
+    def machine(self) -> Machine | None:
+        """The ceilings of the device that the region ran on: measured once, then cached."""
+        from hroof import ceilings, integration
+
+        framework = str(self.profile.run.get("framework", ""))
+        return ceilings.cached(integration.load(framework), str(self.profile.run.get("device") or "cpu"))
+
+    def report(self, path: str | Path | None = None, *, by: Sequence[str] = ("layer",), force: bool = False) -> str:
+        """The text report; with a path also a file of the kind that its suffix names.
+
+        Args:
+            path: ``.txt``, ``.json``, ``.csv``, ``.parquet``, ``.png``, ``.svg``, ``.pdf`` or ``.html``.
+            by: Grouping keys, e.g. ``("layer", "phase")``.
+            force: Replace a file that is there.
+
+        Raises:
+            CaptureError: Nothing was collected.
+            OutputError: The file is there already, or cannot be written.
+        """
+        from hroof.report import export, text
+
+        machine = self.machine()
+        if path is not None:
+            export.write(self.profile, machine, path, by=tuple(by), force=force)
+        return text.render(self.profile, machine, by=tuple(by))
+
+    def _tell(self) -> None:
+        """Say on standard error what came out; never raises into the program."""
+        from hroof.report import say
+
+        self._reported = self.outcome.status not in (Status.WAITING, Status.MARKS)
+        try:
+            if self.outcome.status in (Status.COMPLETE, Status.PARTIAL):
+                self._save_machine()
+                say(self.report())
+                say(f"Saved in {self.folder}. See it again with: hroof report {self.folder}")
+            if self.outcome.reason and self.outcome.status is not Status.OFF:
+                say(f"hroof: {self.outcome.reason}")
+        except HroofError as error:
+            say(f"hroof: {error}")
+
+    def _save_machine(self) -> None:
+        machine = self.machine()
+        if machine is not None and self.folder is not None:
+            machine.save(self.folder / "machine.json")
+
+
+def region(
+    name: str | None = None,
+    *,
+    skip: int = 5,
+    steps: int = 3,
+    out: str | Path | None = None,
+    show: bool = True,
+) -> Run:
+    """Measure a part of a program: a context manager and a decorator.
+
+    Layers, phases and steps are found by themselves. After ``skip`` steps one step is counted and ``steps``
+    are timed; then everything is detached again. The environment variable ``HROOF=off`` disables it.
+
+    Args:
+        name: Shown in reports.
+        skip: Steps to let pass first (warm-up, compilation).
+        steps: Steps to time.
+        out: Folder for the result; by default a new one under ``hroof-runs``.
+        show: Print the report to standard error when the block ends.
+
+    Returns:
+        The run; ``run.report()`` gives the report as text.
+
+    Raises:
+        UsageError: ``skip`` or ``steps`` cannot be.
+    """
+    return Run(name="region" if name is None else name, skip=skip, steps=steps, out=out, show=show)
+
+
+def _listen_for_tools() -> None:
+    """Turn marks into NVTX ranges where a tool listens."""
+    from hroof.collect import nvtx
+
+    if nvtx.active():
+        listen(nvtx.shared_listener())
+
+
+def _save(region: Region, outcome: Outcome) -> None:
+    """Write what a region collected at once: a later crash cannot take it away."""
+    assert isinstance(region, Run)
+    if outcome.profile is None:
+        _note_empty(outcome)
+        return
+    try:
+        region.folder = outcome.profile.save(free_folder(region))
+    except HroofError as error:
+        from hroof.report import say
+
+        say(f"hroof: {error} The result is kept in memory only.")
+
+
+def _note_empty(outcome: Outcome) -> None:
+    """Under ``hroof run``: leave the reason where the command finds it."""
+    out = os.environ.get(OUT_VARIABLE)
+    if out:
+        from hroof.files import write_json
+
+        write_json(Path(out) / "empty.json", {"reason": outcome.reason, "status": str(outcome.status)})
+
+
+def free_folder(region: Run) -> Path:
+    """The folder for a run: as asked, as ``hroof run`` asked, or a new one; other ranks beside it."""
+    rank = os.environ.get("RANK", "0")
+    asked = region.out or os.environ.get(OUT_VARIABLE)
+    base = Path(asked) if asked else Path(RUNS) / _file_name(region.name)
+    if rank not in ("", "0"):
+        base = base.with_name(f"{base.name}-rank{rank}")
+    if region.out is not None:
+        return base
+    return next_free(base)
+
+
+def next_free(base: Path) -> Path:
+    """``base``, or the first of ``base-2``, ``base-3``, … that holds no profile."""
+    candidate, number = base, 1
+    while (candidate / "run.json").exists():
+        number += 1
+        candidate = base.with_name(f"{base.name}-{number}")
+    return candidate
+
+
+def _file_name(name: str) -> str:
+    return re.sub(r"[^\w.=-]+", "_", name).strip("._")[:80] or "region"
+
+
+def program_name() -> str:
+    """Name of the running script, for regions that nobody named."""
+    return Path(sys.argv[0]).stem or "program" if sys.argv else "program"

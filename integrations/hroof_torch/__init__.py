@@ -1,0 +1,49 @@
+"""PyTorch for hroof: layers and phases, counted work, timing, ceiling kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+try:
+    import torch as _torch  # noqa: F401
+except ImportError as error:  # pragma: no cover - needs an environment without torch
+    raise ImportError("hroof_torch needs PyTorch; install it with: pip install 'hroof[torch]'") from error
+
+from hroof.integration import Capture, CeilingKernel, Device, StepSink
+from hroof_torch.annotate import annotate
+
+if TYPE_CHECKING:
+    pass
+
+FRAMEWORK = "torch"
+
+__all__ = ["FRAMEWORK", "annotate", "capture", "ceiling_kernels", "device", "watch_program"]
+
+
+def capture(steps: StepSink) -> Capture:
+    """Get ready to measure a region; ``steps`` hears where steps end."""
+    from hroof_torch.capture import TorchCapture
+
+    return TorchCapture(steps)
+
+
+def device(name: str | None = None) -> Device:
+    """Describe a device; see ``hroof.integration.Integration.device``."""
+    from hroof_torch import ceilings
+
+    return ceilings.device(name)
+
+
+def ceiling_kernels(device: Device) -> Iterator[CeilingKernel]:
+    """Candidate kernels for every ceiling that the device has."""
+    from hroof_torch import ceilings
+
+    return ceilings.ceiling_kernels(device)
+
+
+def watch_program(begin: Callable[[], object]) -> None:
+    """Call ``begin`` at the first sign of work in a program without a region of its own."""
+    from hroof_torch.startup import watch_program as watch
+
+    watch(begin)

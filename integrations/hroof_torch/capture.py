@@ -1,0 +1,231 @@
+"""The capture of one region: skip, count one step, time some, let go."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from hroof.attribution import Counted, Timed, join
+from hroof.integration import Stage, StepSink
+from hroof.profile import Profile
+from hroof.regions import listeners
+from hroof_torch import private
+from hroof_torch.build import Table
+from hroof_torch.ceilings import device as describe_device
+from hroof_torch.compiled import CompiledStep, fold_regions
+from hroof_torch.counted import CountingStep
+from hroof_torch.counting import Work, recount
+from hroof_torch.layers import LOSS, LOSS_NAME, LayerMap
+from hroof_torch.marking import MarkRanges
+from hroof_torch.ranges import TraceRanges
+from hroof_torch.rows import Trace
+from hroof_torch.steps import StepFinder
+from hroof_torch.timed import TimedSteps
+from hroof_torch.tracker import Frame, Tracker
+from hroof_torch.watch import LossWatch
+
+HOW = {
+    "time": "the framework's profiler, op by op",
+    "flop": "counted from ops and shapes in a step of its own",
+    "bytes": "op-minimal bytes at L1 counted; L2, L3 and DRAM predicted by a last-recently-used model",
+}
+
+
+class TorchCapture:
+    """Measures one region of a PyTorch program; fulfils ``hroof.integration.Capture``."""
+
+    def __init__(self, steps: StepSink) -> None:
+        self._region = steps
+        self._layers = LayerMap()
+        self._tracker = Tracker(self._layers)
+        self._finder = StepFinder(steps)
+        self._counting = CountingStep(self._tracker)
+        self._compiled = CompiledStep(self._tracker)
+        self._timed = TimedSteps()
+        self._losses = LossWatch()
+        self._stage = Stage.SKIP
+        self._waiting: Callable[[], None] | None = None
+        self._counted: list[Counted] = []
+        self._count_live = True
+        self._ends: list[float] = []
+        self._finder.start(look_around=steps.skip < 2)
+
+    def stage(self, stage: Stage) -> None:
+        """The step that begins now is counted or timed; ``DONE`` detaches everything."""
+        begin = {Stage.COUNT: self._begin_count, Stage.TIME: self._begin_time, Stage.DONE: self._end}.get(stage)
+        if begin is None:
+            return
+        if stage is not Stage.DONE and private.current_graph_task_id() != -1:
+            # Inside a backward pass (optimizers that step there): wait until the next forward begins.
+            self._waiting = begin
+            self._tracker.attach(self, *self._observers())
+            return
+        begin()
+
+    def enter(self, frame: Frame, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """As an observer: a stage that had to wait for the end of a backward pass begins."""
+        if self._waiting is not None and private.current_graph_task_id() == -1:
+            begin, self._waiting = self._waiting, None
+            begin()
+
+    def leave(self, frame: Frame, output: Any) -> None:
+        """As an observer: nothing."""
+
+    def _observers(self) -> list[Any]:
+        """Who follows the program in the present stage."""
+        marking = [MarkRanges(self._layers, self._tracker)] if listeners() else []
+        if self._stage is Stage.COUNT:
+            return [self._counting if self._count_live else self._compiled, self._losses, *marking]
+        if self._stage is Stage.TIME:
+            return [*marking, TraceRanges()]
+        return []
+
+    def _begin_count(self) -> None:
+        self._stop_counting()
+        self._stage = Stage.COUNT
+        self._count_live = private.dynamo_graph_count() == 0
+        self._tracker.attach(self, *self._observers())
+        (self._counting if self._count_live else self._compiled).start()
+
+    def _begin_time(self) -> None:
+        self._stop_counting()
+        self._stage = Stage.TIME
+        self._tracker.attach(self, *self._observers())
+        self._timed.start()
+        self._ends = [time.perf_counter()]
+
+    def _stop_counting(self) -> None:
+        if self._stage is Stage.COUNT:
+            counter = self._counting if self._count_live else self._compiled
+            counter.stop()
+            self._counted = counter.result()
+
+    def step_ended(self, number: int) -> None:
+        """A timed step has just ended."""
+        self._timed.step_ended()
+        self._ends.append(time.perf_counter())
+
+    def _end(self) -> None:
+        self._finder.stop()
+        try:
+            self._stop_counting()
+            if self._stage is Stage.TIME:
+                self._timed.step_ended()
+                self._ends.append(time.perf_counter())
+            self._timed.stop()
+        finally:
+            self._tracker.detach()
+            self._stage = Stage.DONE
+
+    def seen(self) -> str:
+        """What was seen of steps, in words."""
+        count = self._finder.optimizer_steps
+        if count == 0:
+            return "It saw no optimizer step."
+        return f"It saw {count} optimizer {'step' if count == 1 else 'steps'}."
+
+    def profile(self) -> Profile | None:
+        """What was collected; None when no step was timed or counted."""
+        trace = self._timed.trace()
+        if trace is None and not self._counted:
+            return None
+        device = describe_device()
+        table = Table(self._layers, device.caches, self._recount, _device_of(trace), _rank())
+        rows = self._timed_rows(table, trace) if trace is not None and trace.steps else self._counted_rows(table)
+        return Profile.from_rows(rows, self._describe(table, trace, device.facts, device.name))
+
+    def _timed_rows(self, table: Table, trace: Trace) -> list[dict[str, Any]]:
+        whole = [(op, work) for op, work in zip(trace.ops, trace.device_work, strict=True) if op.step >= 0]
+        for step in range(len(trace.steps)):
+            ops = [op for op, _ in whole if op.step == step]
+            fold_regions(ops, self._counted)
+            join(ops, self._counted)
+        rows = table.rows([op for op, _ in whole], [work for _, work in whole], self._counted)
+        return rows + table.unlinked_rows(trace.unlinked)
+
+    def _counted_rows(self, table: Table) -> list[dict[str, Any]]:
+        """Rows without time, of a run that ended before a step was timed."""
+        ops = [
+            Timed(0, op.phase, op.layer, op.recompute, op.is_sum, op.op, op.signature, math.nan, math.nan, counted=op)
+            for op in self._counted
+        ]
+        rows = table.rows(ops, [[] for _ in ops], self._counted)
+        return [{**row, "source_time": "missing"} for row in rows]
+
+    def _recount(self, op: Timed) -> Work | None:
+        template = next((twin.template for twin in self._counted if twin.op == op.op and twin.layer == op.layer), None)
+        return recount(op.op, op.signature, template)
+
+    def _describe(self, table: Table, trace: Trace | None, facts: Any, device_name: str) -> dict[str, Any]:
+        steps = trace.steps if trace is not None else []
+        walls = [{"step": number, "wall": (end - start) / 1e9} for number, (start, end) in enumerate(steps)]
+        return {
+            "program": list(sys.argv),
+            "framework": "torch",
+            "versions": {"torch": torch.__version__, "python": sys.version.split()[0]},
+            "device": table.device,
+            "device_name": device_name,
+            "facts": dict(facts),
+            "schedule": {"skip": self._region.skip, "steps": self._region.steps},
+            "steps": walls,
+            "how": HOW,
+            "counting": self._how_counted(),
+            "warnings": self._warnings(trace),
+            "layers": self._layer_list(),
+            "ops_without_rule": sorted(table.without_rule),
+            "rank": table.rank,
+        }
+
+    def _how_counted(self) -> str:
+        if not self._counted:
+            return "no step was counted"
+        return "in a live step" if self._count_live else "by a replay on fake tensors beside the run"
+
+    def _warnings(self, trace: Trace | None) -> list[str]:
+        found = list(self._losses.warnings())
+        found += [f"An op could not be counted: {fault}." for fault in self._counting.faults]
+        if self._count_live is False:
+            found += self._compiled.warnings()
+        if trace is not None and len(trace.steps) < self._region.steps:
+            found.append(f"Only {len(trace.steps)} of {self._region.steps} steps were timed.")
+        if not getattr(self._region, "explicit", False):
+            found.append(
+                "Steps were found from optimizer steps; a step that a gradient scaler skips, closures and "
+                "optimizers that are not PyTorch's need hroof.step()."
+            )
+        return found
+
+    def _layer_list(self) -> list[dict[str, Any]]:
+        layers = zip(self._layers.layers, self._layers.names(), strict=True)
+        described = [
+            {
+                "name": name,
+                "type": layer.type,
+                "depth": layer.depth,
+                "parameters": layer.parameters,
+                "container": layer.container,
+            }
+            for layer, name in layers
+        ]
+        return [*described, {"name": LOSS_NAME, "type": "loss", "depth": LOSS, "parameters": 0, "container": False}]
+
+
+def _device_of(trace: Trace | None) -> str:
+    if trace is not None:
+        for work in trace.device_work:
+            if work:
+                return work[0].device
+    return "cpu"
+
+
+def _rank() -> int:
+    try:
+        return int(os.environ.get("RANK", "0"))
+    except ValueError:
+        return 0

@@ -1,0 +1,237 @@
+"""The counting step: every op with its work, and where in the program it ran."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from hroof.attribution import Counted, Part
+from hroof.units import Phase
+from hroof_torch import private
+from hroof_torch.counting import CountedOp, CountingMode
+from hroof_torch.graph import NodeTagger, Sums, node_layer
+from hroof_torch.layers import LOSS, LayerMap
+from hroof_torch.ranges import keeps_graph
+from hroof_torch.tracker import Frame, Tracker
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where an op ran.
+
+    Attributes:
+        phase: None between the phases, until the neighbours are known.
+        layer: Number in the layer map.
+        recompute: Forward work that checkpointing runs again.
+        is_sum: The op adds gradients that meet at the node of ``receiver``.
+        receiver: Layer whose node receives that sum.
+        parts: Shares of an optimizer op by layer.
+    """
+
+    phase: Phase | None = None
+    layer: int | None = None
+    recompute: bool = False
+    is_sum: bool = False
+    receiver: int | None = None
+    parts: tuple[Part, ...] = ()
+
+
+class OptimizerSplit:
+    """Which layer's parameters the tensors of an optimizer's ops belong to."""
+
+    def __init__(self, optimizer: Any, layers: LayerMap) -> None:
+        self._layer_of: dict[int, int | None] = {}
+        self._last: tuple[Part, ...] = ()
+        self._last_shapes: list[torch.Size] = []
+        for group in getattr(optimizer, "param_groups", ()):
+            for parameter in group["params"]:
+                self._learn(parameter, layers.of_parameter(parameter), optimizer)
+
+    def _learn(self, parameter: torch.Tensor, layer: int | None, optimizer: Any) -> None:
+        state = optimizer.state.get(parameter, {})
+        tensors = [parameter, parameter.grad, *(state.values() if isinstance(state, dict) else ())]
+        for tensor in tensors:
+            if isinstance(tensor, torch.Tensor):
+                self._layer_of[id(tensor)] = layer
+
+    def parts(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Part, ...]:
+        """Shares of one op by layer: by the known tensors of its arguments, else as the op before."""
+        values = [*args, *kwargs.values()]
+        lists = [value for value in values if _is_tensor_list(value)]
+        if lists:
+            return self._split_lists(lists)
+        known = [id(v) for v in values if isinstance(v, torch.Tensor) and id(v) in self._layer_of]
+        if known:
+            self._last, self._last_shapes = (Part(self._layer_of[known[0]], 1.0),), []
+        return self._last if len(self._last) == 1 else ()
+
+    def _split_lists(self, lists: list[list[torch.Tensor]]) -> tuple[Part, ...]:
+        longest = max(lists, key=len)
+        known = [self._layer_at(lists, index) for index in range(len(longest))]
+        shapes = [tensor.shape for tensor in longest]
+        if not any(found for found, _ in known):
+            return self._last if shapes == self._last_shapes else ()
+        self._last = _shares([layer for _, layer in known], [tensor.numel() for tensor in longest])
+        self._last_shapes = shapes
+        return self._last
+
+    def _layer_at(self, lists: list[list[torch.Tensor]], index: int) -> tuple[bool, int | None]:
+        for tensors in lists:
+            if index < len(tensors) and id(tensors[index]) in self._layer_of:
+                return True, self._layer_of[id(tensors[index])]
+        return False, None
+
+
+def _is_tensor_list(value: Any) -> bool:
+    return isinstance(value, list | tuple) and bool(value) and all(isinstance(v, torch.Tensor) for v in value)
+
+
+def _shares(layers: list[int | None], sizes: list[int]) -> tuple[Part, ...]:
+    """Shares by elements, in order of the layers' first appearance."""
+    total = sum(sizes)
+    weights = sizes if total else [1] * len(sizes)
+    by_layer: dict[int | None, float] = {}
+    for layer, weight in zip(layers, weights, strict=True):
+        by_layer[layer] = by_layer.get(layer, 0.0) + weight / sum(weights)
+    return tuple(Part(layer, share) for layer, share in by_layer.items())
+
+
+class CountingStep:
+    """Counts the ops of one step while it runs; an observer of the tracker."""
+
+    def __init__(self, tracker: Tracker) -> None:
+        self._tracker = tracker
+        self._layers = tracker.layers
+        self._tagger = NodeTagger(tracker.layers)
+        self._sums = Sums()
+        self._keeps_graph = False
+        self._stream: list[CountedOp | str] = []
+        self._mode: CountingMode | None = None
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Ops that a rule could not count, with the reason."""
+        return tuple(self._mode.faults) if self._mode is not None else ()
+
+    def start(self) -> None:
+        """Begin to count on this thread."""
+        self._stream.clear()
+        self._mode = CountingMode(record=self._stream.append, where=self.where)
+        self._mode.__enter__()
+
+    def stop(self) -> None:
+        """Stop counting; safe to call twice."""
+        if self._mode is not None and self._mode.active:
+            self._mode.__exit__(None, None, None)
+        self._sums.forget()
+
+    def enter(self, frame: Frame, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A module, a backward pass or an optimizer step begins."""
+        self._tagger.enter(frame, args, kwargs)
+        if frame.phase is Phase.OPTIMIZER:
+            frame.notes = OptimizerSplit(frame.optimizer, self._layers)
+            self._stream.append("optimizer+")
+        elif frame.layer is None:
+            self._sums.learn(args[0])
+            self._keeps_graph = keeps_graph(args)
+            self._stream.append("backward+")
+        elif frame.outermost and frame.phase is Phase.FORWARD:
+            self._stream.append("forward+")
+
+    def leave(self, frame: Frame, output: Any) -> None:
+        """It ends."""
+        self._tagger.leave(frame, output)
+        if frame.phase is Phase.OPTIMIZER:
+            self._stream.append("optimizer-")
+        elif frame.layer is None:
+            self._stream.append("backward-")
+        elif frame.outermost and frame.phase is Phase.FORWARD:
+            self._stream.append("forward-")
+
+    def where(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Where:
+        """Where the op that is about to run belongs."""
+        stack = self._tracker.stack
+        top = stack[-1] if stack else None
+        if top is not None and top.layer is not None:
+            return Where(top.phase, top.layer, top.recompute)
+        if top is not None and top.phase is Phase.OPTIMIZER:
+            return Where(Phase.OPTIMIZER, parts=top.notes.parts(args, kwargs))
+        if private.current_graph_task_id() != -1:
+            return self._in_backward(function, args)
+        return Where()
+
+    def _in_backward(self, function: Any, args: tuple[Any, ...]) -> Where:
+        node = private.current_autograd_node()
+        layer = node_layer(node, self._layers)
+        if layer is None and node is not None and not hasattr(node, "variable"):
+            layer = LOSS
+        recompute = torch.is_grad_enabled() and not self._keeps_graph
+        if node is not None and not recompute and _adds_gradients(function, args):
+            receiver = self._sums.receiver(node)
+            if receiver is not None:
+                owner = node_layer(receiver, self._layers)
+                return Where(Phase.BACKWARD, layer, False, True, LOSS if owner is None else owner)
+        return Where(Phase.BACKWARD, layer, recompute)
+
+    def result(self) -> list[Counted]:
+        """The counted ops in order."""
+        return list(_settled(self._stream))
+
+
+def _adds_gradients(function: Any, args: tuple[Any, ...]) -> bool:
+    """Whether an op looks like the engine's sum of two gradients: an add of two tensors of one shape."""
+    if function._schema.name not in ("aten::add", "aten::add_") or len(args) != 2:
+        return False
+    first, second = args
+    return isinstance(second, torch.Tensor) and first.shape == second.shape
+
+
+def gap_phase(before: str, after: str) -> Phase:
+    """Phase of work between the phases, by its neighbours.
+
+    After a forward and before a backward it is the loss; after a backward and before an optimizer step it
+    serves the optimizer (clipping, unscaling); the rest is other work.
+    """
+    if before == "forward-" and after == "backward+":
+        return Phase.LOSS
+    if before == "backward-" and after == "optimizer+":
+        return Phase.OPTIMIZER
+    return Phase.OTHER
+
+
+def _settled(stream: Iterable[CountedOp | str]) -> Iterator[Counted]:
+    """Counted ops with the phases of gaps filled in."""
+    entries = list(stream)
+    following = ""
+    after = [""] * len(entries)
+    for index in range(len(entries) - 1, -1, -1):
+        after[index] = following
+        entry = entries[index]
+        following = entry if isinstance(entry, str) else following
+    before = ""
+    for index, entry in enumerate(entries):
+        if isinstance(entry, str):
+            before = entry
+        else:
+            yield _counted(entry, gap_phase(before, after[index]))
+
+
+def _counted(op: CountedOp, gap: Phase) -> Counted:
+    where: Where = op.where
+    phase = where.phase or gap
+    layer = LOSS if where.layer is None and phase is Phase.LOSS else where.layer
+    return Counted(
+        phase=phase,
+        layer=layer,
+        recompute=where.recompute,
+        is_sum=where.is_sum,
+        op=op.name,
+        signature=op.signature,
+        work=op.work,
+        owner=where.receiver if where.is_sum else layer,
+        parts=where.parts,
+        template=op.template,
+    )

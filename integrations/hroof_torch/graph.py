@@ -1,0 +1,150 @@
+"""Autograd graphs: the layer of every node, and which node receives a sum of gradients."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from hroof.units import Phase
+from hroof_torch import private
+from hroof_torch.layers import LayerMap
+from hroof_torch.tracker import Frame
+
+TAG = "hroof"
+
+
+def tensors_of(value: Any, depth: int = 4) -> Iterator[torch.Tensor]:
+    """Tensors in a module's output: also in dataclasses and objects that pytree does not open."""
+    if isinstance(value, torch.Tensor):
+        yield value
+        return
+    leaves = pytree.tree_leaves(value)
+    for leaf in leaves:
+        if isinstance(leaf, torch.Tensor):
+            yield leaf
+        elif depth > 0 and hasattr(leaf, "__dict__") and not isinstance(leaf, type | torch.nn.Module):
+            for inner in list(vars(leaf).values()):
+                yield from tensors_of(inner, depth - 1)
+
+
+class NodeTagger:
+    """Writes the layer into each autograd node when the module that made it returns.
+
+    Nodes are told apart by the thread's node counter, read at every enter and leave, and tagged in the
+    thread that made them: a lookup by number alone would confuse threads.
+    """
+
+    def __init__(self, layers: LayerMap) -> None:
+        self._layers = layers
+        self._local = threading.local()
+
+    def _timeline(self) -> tuple[list[int], list[int | None]]:
+        try:
+            return self._local.timeline  # type: ignore[no-any-return]
+        except AttributeError:
+            self._local.timeline = ([], [])
+            self._local.open = []
+            return self._local.timeline
+
+    def enter(self, frame: Frame, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """From this node number on, nodes belong to the frame's layer."""
+        if frame.layer is None:
+            return
+        numbers, layers = self._timeline()
+        if not self._local.open:
+            numbers.clear()
+            layers.clear()
+        self._local.open.append(frame.layer)
+        numbers.append(private.sequence_nr())
+        layers.append(frame.layer)
+
+    def leave(self, frame: Frame, output: Any) -> None:
+        """Tag what the output hangs on, as far as it was made since the outermost module began."""
+        if frame.layer is None:
+            return
+        numbers, layers = self._timeline()
+        if not self._local.open:
+            return
+        self._local.open.pop()
+        if output is not None and frame.phase is not Phase.OPTIMIZER:
+            self._tag(output, numbers, layers)
+        numbers.append(private.sequence_nr())
+        layers.append(self._local.open[-1] if self._local.open else None)
+
+    def _tag(self, output: Any, numbers: list[int], layers: list[int | None]) -> None:
+        todo = [tensor.grad_fn for tensor in tensors_of(output)]
+        first = numbers[0]
+        while todo:
+            node = todo.pop()
+            if node is None or TAG in node.metadata:
+                continue
+            number = private.node_sequence_nr(node)
+            if number < first or hasattr(node, "variable"):
+                continue
+            node.metadata[TAG] = layers[bisect_right(numbers, number) - 1]
+            todo.extend(following for following, _ in node.next_functions)
+
+
+def node_layer(node: Any, layers: LayerMap) -> int | None:
+    """The layer of a node: its tag, or for a leaf the layer that holds the parameter."""
+    if node is None:
+        return None
+    tag = node.metadata.get(TAG)
+    if tag is None and hasattr(node, "variable"):
+        return layers.of_parameter(node.variable)
+    return tag  # type: ignore[no-any-return]
+
+
+def nodes_of(roots: Any) -> Iterator[Any]:
+    """Every node that a backward pass from these tensors can reach."""
+    seen: set[Any] = set()
+    todo = [_root_node(tensor) for tensor in tensors_of(roots)]
+    while todo:
+        node = todo.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        yield node
+        todo.extend(following for following, _ in node.next_functions)
+
+
+def _root_node(tensor: torch.Tensor) -> Any:
+    if tensor.grad_fn is not None or not tensor.requires_grad:
+        return tensor.grad_fn
+    return torch.autograd.graph.get_gradient_edge(tensor).node
+
+
+class Sums:
+    """Which node receives the sum when two gradients meet (it is computed while a producer is current)."""
+
+    def __init__(self) -> None:
+        self._producers: dict[tuple[Any, int], int] = {}
+        self._taken: dict[Any, int] = {}
+
+    def learn(self, roots: Any) -> None:
+        """Count the producers of every input of every node of a backward pass."""
+        self._producers.clear()
+        self._taken.clear()
+        for node in nodes_of(roots):
+            for edge in node.next_functions:
+                if edge[0] is not None:
+                    self._producers[edge] = self._producers.get(edge, 0) + 1
+
+    def forget(self) -> None:
+        """Let go of the graph."""
+        self._producers.clear()
+        self._taken.clear()
+
+    def receiver(self, node: Any) -> Any:
+        """The node that gets the sum computed while ``node`` is current, or None: it is no sum."""
+        waiting = [edge[0] for edge in node.next_functions if self._producers.get(edge, 0) > 1]
+        taken = self._taken.get(node, 0)
+        if taken >= len(waiting):
+            return None
+        self._taken[node] = taken + 1
+        return waiting[taken]

@@ -1,0 +1,187 @@
+"""Layers: the qualified name of every module call, for shared modules, wrappers and several models."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from torch import nn
+
+LOSS = -1
+"""Layer number of a loss that is computed outside every module, and of its backward pass."""
+
+LOSS_NAME = "(loss)"
+
+_WRAPPERS = ("DataParallel", "DistributedDataParallel", "OptimizedModule", "FullyShardedDataParallel")
+"""Modules that hold another under one attribute and are no layer of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One place in a model where a module is called.
+
+    Attributes:
+        root: Number of the model, in order of its first call.
+        path: Path below the model, empty for the model itself.
+        type: Class of the module.
+        depth: Number of path components.
+        parameters: Elements of the parameters that the module itself holds.
+        container: It has children, so work of its own is what its ``forward`` calls directly.
+    """
+
+    root: int
+    path: str
+    type: str
+    depth: int
+    parameters: int
+    container: bool
+
+
+@dataclass
+class Root:
+    """A module that was called with no other module around it."""
+
+    type: str
+    is_loss: bool
+    has_parameters: bool
+    places: weakref.WeakKeyDictionary[nn.Module, list[str]] = field(default_factory=weakref.WeakKeyDictionary)
+
+
+def is_wrapper(module: nn.Module) -> bool:
+    """Whether a module only wraps another one."""
+    return type(module).__name__ in _WRAPPERS
+
+
+def unwrap(module: nn.Module) -> nn.Module:
+    """The module inside all wrappers."""
+    while is_wrapper(module):
+        inner = next(iter(module.children()), None)
+        if inner is None:
+            break
+        module = inner
+    return module
+
+
+def walk(module: nn.Module, path: str = "") -> Iterator[tuple[nn.Module, str]]:
+    """Every (module, path) below and including a module; a shared module once per path."""
+    yield module, path
+    for name, child in module._modules.items():
+        if child is not None:
+            yield from walk(child, path if is_wrapper(module) else f"{path}.{name}".lstrip("."))
+
+
+class LayerMap:
+    """Gives every module call its layer; numbers are stable for the life of the map."""
+
+    def __init__(self) -> None:
+        self.layers: list[Layer] = []
+        self._roots: list[Root] = []
+        self._root_of: weakref.WeakKeyDictionary[nn.Module, int] = weakref.WeakKeyDictionary()
+        self._numbers: dict[tuple[int, str, str], int] = {}
+        self._cache: weakref.WeakKeyDictionary[nn.Module, dict[int | None, int]] = weakref.WeakKeyDictionary()
+        self._of_parameter: dict[int, int] = {}
+
+    def root(self, module: nn.Module) -> Root:
+        """The model that a module called from outside any other belongs to; new ones are learnt."""
+        number = self._root_of.get(module)
+        if number is None:
+            number = len(self._roots)
+            self._roots.append(_describe_root(module))
+            self._root_of[module] = number
+            self._learn(module, number)
+        return self._roots[number]
+
+    def _learn(self, module: nn.Module, number: int) -> None:
+        """Note every path of the model, and which layer holds which parameter."""
+        places = self._roots[number].places
+        for part, path in walk(module):
+            known = places.setdefault(part, [])
+            if path not in known:
+                known.append(path)
+            if not is_wrapper(part):
+                layer = self._number(number, path, part)
+                for parameter in part._parameters.values():
+                    if parameter is not None:
+                        self._of_parameter.setdefault(id(parameter), layer)
+
+    def at(self, module: nn.Module, parent: int | None) -> int:
+        """The layer of a module called inside the layer ``parent`` (None: from outside any)."""
+        by_parent = self._cache.get(module)
+        if by_parent is None:
+            by_parent = self._cache.setdefault(module, {})
+        if parent not in by_parent:
+            by_parent[parent] = self._find(module, parent)
+        return by_parent[parent]
+
+    def _find(self, module: nn.Module, parent: int | None) -> int:
+        if parent is None:
+            self.root(module)
+            return self._number(self._root_of[module], "", unwrap(module))
+        root, above = self.layers[parent].root, self.layers[parent].path
+        paths = self._roots[root].places.get(module)
+        if not paths:
+            return self._number(root, self._late_path(module, parent), module)
+        return self._number(root, _nearest(paths, above), module)
+
+    def _late_path(self, module: nn.Module, parent: int) -> str:
+        """Name of a module that was not there when its model was first called."""
+        layer = self.layers[parent]
+        for part, paths in list(self._roots[layer.root].places.items()):
+            for name, child in part._modules.items():
+                if child is module:
+                    return f"{paths[0]}.{name}".lstrip(".")
+        return f"{layer.path}.({type(module).__name__})".lstrip(".")
+
+    def _number(self, root: int, path: str, module: nn.Module) -> int:
+        key = (root, path, type(module).__name__)
+        if key not in self._numbers:
+            self._numbers[key] = len(self.layers)
+            parameters = sum(p.numel() for p in module._parameters.values() if p is not None)
+            depth = len(path.split(".")) if path else 0
+            container = any(True for _ in module.children())
+            self.layers.append(Layer(root, path, key[2], depth, parameters, container))
+        return self._numbers[key]
+
+    def of_parameter(self, parameter: object) -> int | None:
+        """The layer that holds a parameter (a tied one: the first that holds it)."""
+        return self._of_parameter.get(id(parameter))
+
+    def is_loss(self, layer: int) -> bool:
+        """Whether a layer belongs to a loss module or another model without parameters."""
+        root = self._roots[self.layers[layer].root]
+        return root.is_loss or not root.has_parameters
+
+    def names(self) -> list[str]:
+        """The qualified name of every layer; with several models, the model's class comes first."""
+        models = [number for number, root in enumerate(self._roots) if root.has_parameters and not root.is_loss]
+        labels = _labels([root.type for root in self._roots])
+        names = []
+        for layer in self.layers:
+            prefix = [] if len(models) <= 1 and layer.root in models and layer.path else [labels[layer.root]]
+            names.append(".".join([*prefix, layer.path] if layer.path else prefix))
+        return names
+
+
+def _describe_root(module: nn.Module) -> Root:
+    inner = unwrap(module)
+    is_loss = isinstance(inner, nn.modules.loss._Loss)
+    has_parameters = next(inner.parameters(), None) is not None
+    return Root(type(inner).__name__, is_loss, has_parameters)
+
+
+def _nearest(paths: list[str], above: str) -> str:
+    """Of the paths of a shared module, the one below the calling layer that is nearest to it."""
+    prefix = f"{above}." if above else ""
+    below = [path for path in paths if path.startswith(prefix) or path == above]
+    return min(below or paths, key=lambda path: (path.count("."), paths.index(path)))
+
+
+def _labels(types: list[str]) -> list[str]:
+    """Class names, told apart by a number where two models share one."""
+    seen: dict[str, int] = {}
+    labels = []
+    for name in types:
+        seen[name] = seen.get(name, 0) + 1
+        labels.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
+    return labels

@@ -1,0 +1,85 @@
+"""Marks for whoever listens (NVTX): phases process-wide, layers on the thread that runs them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hroof.regions import marks
+from hroof.regions.marks import Kind, Mark
+from hroof.units import Phase
+from hroof_torch.graph import NodeTagger, node_layer, nodes_of
+from hroof_torch.layers import LayerMap
+from hroof_torch.tracker import Frame, Tracker
+
+
+class MarkRanges:
+    """Turns frames into marks; backward layers come from hooks on the autograd nodes.
+
+    A hook runs in the thread that runs its node, so the layer range is pushed where the kernels are launched.
+    """
+
+    def __init__(self, layers: LayerMap, tracker: Tracker) -> None:
+        self._layers = layers
+        self._tagger = NodeTagger(layers)
+        self._names: list[str] = []
+
+    def enter(self, frame: Frame, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A module, a backward pass or an optimizer step begins."""
+        self._tagger.enter(frame, args, kwargs)
+        if frame.layer is not None:
+            begun = marks.start(Mark(Kind.PHASE, str(frame.phase))) if frame.outermost and not frame.recompute else ()
+            heard = marks.push(Mark(Kind.LAYER, self._name(frame.layer), str(frame.phase), frame.recompute))
+            frame.marks = (begun, heard, [])
+            return
+        frame.marks = (marks.start(Mark(Kind.PHASE, str(frame.phase))), (), [])
+        if frame.phase is Phase.BACKWARD:
+            frame.marks[2].extend(self._hook_nodes(args[0]))
+
+    def leave(self, frame: Frame, output: Any) -> None:
+        """It ends."""
+        self._tagger.leave(frame, output)
+        if frame.marks is None:
+            return
+        begun, heard, hooks = frame.marks
+        frame.marks = None
+        for node_marks in hooks:
+            node_marks.remove()
+        marks.pop(heard)
+        marks.end(begun)
+
+    def _name(self, layer: int) -> str:
+        if layer >= len(self._names):
+            self._names = self._layers.names()
+        return self._names[layer]
+
+    def _hook_nodes(self, roots: Any) -> list[NodeMarks]:
+        hooked = []
+        for node in nodes_of(roots):
+            layer = node_layer(node, self._layers)
+            if layer is not None:
+                mark = Mark(Kind.LAYER, self._name(layer), str(Phase.BACKWARD))
+                hooked.append(NodeMarks(node, mark))
+        return hooked
+
+
+class NodeMarks:
+    """The range of one autograd node, from just before it runs to just after."""
+
+    def __init__(self, node: Any, mark: Mark) -> None:
+        self._mark = mark
+        self._open: list[tuple[marks.Listener, ...]] = []
+        self._handles = [node.register_prehook(self._before), node.register_hook(self._after)]
+
+    def _before(self, gradients: Any) -> None:
+        self._open.append(marks.push(self._mark))
+
+    def _after(self, inputs: Any, outputs: Any) -> None:
+        if self._open:
+            marks.pop(self._open.pop())
+
+    def remove(self) -> None:
+        """Take the hooks away, and end a range that an exception left open."""
+        for handle in self._handles:
+            handle.remove()
+        while self._open:
+            marks.pop(self._open.pop())

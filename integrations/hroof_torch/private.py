@@ -1,0 +1,55 @@
+"""Every private name of PyTorch that hroof uses, in one place, so that a new version fails here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.autograd.graph
+
+RecordRange = torch._C._profiler._RecordFunctionFast
+"""A range in the profiler's trace; nearly free when no profiler runs."""
+
+current_graph_task_id = torch._C._current_graph_task_id
+"""Number of the running backward pass on this thread, -1 outside one."""
+
+current_autograd_node = torch._C._current_autograd_node
+"""The autograd node that runs on this thread, or None."""
+
+sequence_nr = torch._C._autograd._get_sequence_nr
+"""This thread's counter of created autograd nodes."""
+
+
+def node_sequence_nr(node: Any) -> int:
+    """Number that a node got from the counter of the thread that made it."""
+    return int(node._sequence_nr())
+
+
+def engine_run_backward() -> Any:
+    """The function through which every backward pass goes."""
+    return torch.autograd._engine_run_backward
+
+
+def replace_engine_run_backward(function: Any) -> None:
+    """Put another function in its place, wherever it is looked up."""
+    torch.autograd._engine_run_backward = function
+    torch.autograd.graph._engine_run_backward = function
+
+
+def dynamo_graph_count() -> int:
+    """How many graphs torch.compile has made so far in this process."""
+    import sys
+
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    return 0 if dynamo is None else int(dynamo.counters["stats"]["unique_graphs"])
+
+
+def is_compiled(module: torch.nn.Module) -> bool:
+    """Whether calling this module enters code that torch.compile made."""
+    compiled_call = getattr(module, "_compiled_call_impl", None) is not None
+    return compiled_call or type(module).__name__ == "OptimizedModule"
+
+
+def has_cuda_events() -> bool:
+    """Whether a profiler can be expected to see device kernels."""
+    return bool(torch.cuda.is_available())

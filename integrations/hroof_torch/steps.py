@@ -1,0 +1,68 @@
+"""Where steps end: one counting hook on optimizer steps."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import torch
+
+from hroof.integration import StepSink
+
+_FORGET_AFTER = 2
+"""Steps after which an optimizer that no longer takes part is not waited for."""
+
+
+class StepFinder:
+    """Tells a region where steps end.
+
+    A step ends with the optimizer step after which every optimizer of the loop has stepped, and at the latest
+    when an optimizer that already stepped in it steps again. Which optimizers belong to the loop is learnt from
+    the first step; where no step is skipped, from those that are alive.
+    """
+
+    def __init__(self, sink: StepSink) -> None:
+        self._sink = sink
+        self._last: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._stepped: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._cycle = 0
+        self._known = False
+        self._hook: Any = None
+        self.optimizer_steps = 0
+
+    def start(self, *, look_around: bool) -> None:
+        """Begin to count; with ``look_around`` the optimizers that are alive now are taken as the loop's."""
+        if look_around:
+            alive = [value for value in gc.get_objects() if isinstance(value, torch.optim.Optimizer)]
+            for optimizer in alive:
+                self._last[optimizer] = 0
+            self._known = bool(alive)
+        self._hook = torch.optim.optimizer.register_optimizer_step_post_hook(self._after)
+
+    def stop(self) -> None:
+        """Take the hook away; safe to call twice."""
+        if self._hook is not None:
+            self._hook.remove()
+            self._hook = None
+
+    def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        self.optimizer_steps += 1
+        repeated = optimizer in self._stepped
+        if repeated:
+            self._known = True
+            self._next_cycle()
+        self._stepped.add(optimizer)
+        self._last[optimizer] = self._cycle
+        whole = self._known and all(other in self._stepped for other in self._loop())
+        if whole:
+            self._next_cycle()
+        if repeated or whole:
+            self._sink.boundary(count=int(repeated) + int(whole), clean=whole)
+
+    def _loop(self) -> list[Any]:
+        return [other for other, cycle in self._last.items() if self._cycle - cycle <= _FORGET_AFTER]
+
+    def _next_cycle(self) -> None:
+        self._cycle += 1
+        self._stepped.clear()

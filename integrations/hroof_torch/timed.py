@@ -1,0 +1,75 @@
+"""The timed steps: one profiler session, ranges in its trace, marks between the steps."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from hroof_torch import private, ranges
+from hroof_torch.counting import is_composite, profiler_signature
+from hroof_torch.events import read_kineto
+from hroof_torch.rows import Trace, read_trace
+
+
+class TimedSteps:
+    """Runs the framework's profiler over the timed steps."""
+
+    def __init__(self) -> None:
+        self._profiler: Any = None
+        self._finished: Any = None
+
+    def start(self) -> None:
+        """Begin a session, dropping an earlier one."""
+        self.stop()
+        activities = [ProfilerActivity.CPU]
+        if private.has_cuda_events():
+            activities.append(ProfilerActivity.CUDA)
+            torch.cuda.synchronize()
+        self._profiler = profile(activities=activities, record_shapes=True)
+        with _quiet_stderr():
+            self._profiler.start()
+        ranges.mark_step()
+
+    def step_ended(self) -> None:
+        """A step has just ended."""
+        if private.has_cuda_events():
+            torch.cuda.synchronize()
+        ranges.mark_step()
+
+    def stop(self) -> None:
+        """End the session; safe to call twice."""
+        if self._profiler is None:
+            return
+        profiler, self._profiler = self._profiler, None
+        if private.has_cuda_events():
+            torch.cuda.synchronize()
+        with _quiet_stderr():
+            profiler.stop()
+        self._finished = profiler
+
+    def trace(self) -> Trace | None:
+        """What the session saw; None without one."""
+        if self._finished is None:
+            return None
+        results = self._finished.profiler.kineto_results
+        return read_trace(read_kineto(results.events(), profiler_signature), is_composite)
+
+
+@contextlib.contextmanager
+def _quiet_stderr() -> Any:
+    """Hide what the profiler's native library writes to standard error while it starts and stops."""
+    if os.environ.get("KINETO_LOG_LEVEL"):
+        yield
+        return
+    saved, sink = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(sink, 2)
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(sink)

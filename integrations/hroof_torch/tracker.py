@@ -1,0 +1,185 @@
+"""Follows a running program: which module, backward pass or optimizer each thread is in.
+
+While attached, ``nn.Module.__call__``, the autograd engine's entry and the optimizers' step hooks report to
+observers; detached, the originals are back and nothing is left. One stack per thread holds modules, backward
+passes and optimizer steps together, and each leave unwinds to the depth noted at its enter.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import torch
+from torch import nn
+
+from hroof.units import Phase
+from hroof_torch import private
+from hroof_torch.layers import LayerMap
+
+Marker = Literal["forward+", "forward-", "backward+", "backward-", "optimizer+", "optimizer-"]
+
+
+@dataclass(slots=True, eq=False)
+class Frame:
+    """One entry of a thread's stack.
+
+    Attributes:
+        phase: What runs while the frame is on top.
+        layer: Number in the layer map, for a module.
+        recompute: A module that runs inside a backward pass.
+        compiled: A module whose call enters compiled code; what it calls counts as this layer.
+        outermost: A module that no other module called.
+        optimizer: The optimizer whose step this is.
+        notes: Of the observer that measures.
+        marks: Of the observer that marks.
+    """
+
+    phase: Phase
+    layer: int | None = None
+    recompute: bool = False
+    compiled: bool = False
+    outermost: bool = False
+    optimizer: Any = None
+    notes: Any = None
+    marks: Any = None
+
+
+class Observer(Protocol):
+    """Somebody who wants to know where the program is."""
+
+    def enter(self, frame: Frame, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A module, a backward pass (args: its roots) or an optimizer step begins on this thread."""
+
+    def leave(self, frame: Frame, output: Any) -> None:
+        """It ends; ``output`` is what a module returned, None after an exception."""
+
+
+class Tracker:
+    """Attaches to PyTorch and tells observers what runs."""
+
+    _attached: Tracker | None = None
+    _lock = threading.Lock()
+
+    def __init__(self, layers: LayerMap) -> None:
+        self.layers = layers
+        self._observers: tuple[Observer, ...] = ()
+        self._local = threading.local()
+        self._undo: list[Callable[[], None]] = []
+
+    @property
+    def stack(self) -> list[Frame]:
+        """Frames of this thread, innermost last."""
+        try:
+            return self._local.stack  # type: ignore[no-any-return]
+        except AttributeError:
+            self._local.stack = []
+            return self._local.stack
+
+    def attach(self, *observers: Observer) -> None:
+        """Report to these observers from now on (replacing others)."""
+        self._observers = observers
+        with Tracker._lock:
+            if Tracker._attached is self:
+                return
+            if Tracker._attached is not None:
+                raise RuntimeError("another hroof tracker is attached")
+            Tracker._attached = self
+            self._install()
+
+    def detach(self) -> None:
+        """Put everything back as it was; safe to call twice."""
+        with Tracker._lock:
+            self._observers = ()
+            if Tracker._attached is not self:
+                return
+            while self._undo:
+                self._undo.pop()()
+            Tracker._attached = None
+
+    def _install(self) -> None:
+        module_call = nn.Module.__call__
+        engine = private.engine_run_backward()
+        nn.Module.__call__ = self._module_call(module_call)  # type: ignore[method-assign]
+        private.replace_engine_run_backward(self._engine_call(engine))
+        before = torch.optim.optimizer.register_optimizer_step_pre_hook(self._before_step)
+        after = torch.optim.optimizer.register_optimizer_step_post_hook(self._after_step)
+
+        def restore() -> None:
+            nn.Module.__call__ = module_call  # type: ignore[method-assign]
+            private.replace_engine_run_backward(engine)
+            before.remove()
+            after.remove()
+
+        self._undo.append(restore)
+
+    def _module_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        is_compiling = torch.compiler.is_compiling
+
+        def __call__(module: nn.Module, /, *args: Any, **kwargs: Any) -> Any:
+            if is_compiling() or isinstance(module, torch.fx.GraphModule):
+                return original(module, *args, **kwargs)
+            frame = self._module_frame(module)
+            depth = self._enter(frame, args, kwargs)
+            output = None
+            try:
+                output = original(module, *args, **kwargs)
+                return output
+            finally:
+                self._leave(depth, output)
+
+        return __call__
+
+    def _module_frame(self, module: nn.Module) -> Frame:
+        stack = self.stack
+        top = next((frame for frame in reversed(stack) if frame.layer is not None), None)
+        if top is not None and top.compiled:
+            return Frame(top.phase, top.layer, top.recompute, True)
+        layer = self.layers.at(module, top.layer if top else None)
+        recompute = bool(stack and stack[-1].phase is Phase.BACKWARD) or _in_backward()
+        phase = Phase.BACKWARD if recompute else Phase.LOSS if self.layers.is_loss(layer) else Phase.FORWARD
+        return Frame(phase, layer, recompute, private.is_compiled(module), top is None)
+
+    def _engine_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def _engine_run_backward(t_outputs: Any, *args: Any, **kwargs: Any) -> Any:
+            depth = self._enter(Frame(Phase.BACKWARD), (t_outputs, *args), kwargs)
+            try:
+                return original(t_outputs, *args, **kwargs)
+            finally:
+                self._leave(depth, None)
+
+        return _engine_run_backward
+
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        self._enter(Frame(Phase.OPTIMIZER, optimizer=optimizer), (), {})
+
+    def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        stack = self.stack
+        for depth in range(len(stack) - 1, -1, -1):
+            if stack[depth].optimizer is optimizer:
+                self._leave(depth, None)
+                return
+
+    def _enter(self, frame: Frame, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+        stack = self.stack
+        depth = len(stack)
+        stack.append(frame)
+        for observer in self._observers:
+            observer.enter(frame, args, kwargs)
+        return depth
+
+    def _leave(self, depth: int, output: Any) -> None:
+        """Unwind to ``depth``: frames that an exception left open above it end too."""
+        stack = self.stack
+        while len(stack) > depth:
+            frame = stack[-1]
+            result = output if len(stack) == depth + 1 else None
+            for observer in self._observers:
+                observer.leave(frame, result)
+            stack.pop()
+
+
+def _in_backward() -> bool:
+    return bool(private.current_graph_task_id() != -1)
