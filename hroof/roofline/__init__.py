@@ -3,10 +3,10 @@
 from hroof.roofline.bounds import bounds
 from hroof.roofline.coverage import Coverage, coverage
 from hroof.roofline.flags import flag_point
-from hroof.roofline.grouping import block_of, check_keys
+from hroof.roofline.grouping import block_of, captured, check_keys
 from hroof.roofline.point import Pair, Point
-from hroof.roofline.points import points
-from hroof.roofline.totals import Totals, totals
+from hroof.roofline.points import points, select
+from hroof.roofline.totals import Totals, totals, wall_time
 
 __all__ = [
     "Coverage",
@@ -15,9 +15,12 @@ __all__ = [
     "Totals",
     "block_of",
     "bounds",
+    "captured",
     "check_keys",
     "coverage",
     "flag_point",
     "points",
+    "select",
     "totals",
+    "wall_time",
 ]

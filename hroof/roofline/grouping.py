@@ -102,9 +102,26 @@ def group(launches: pd.DataFrame, by: Sequence[str]) -> Groups:
     """
     check_keys(by)
     codes, keys = _combine(launches, by)
+    return by_code(launches, codes, keys, one_step="step" in by)
+
+
+def by_code(
+    launches: pd.DataFrame,
+    codes: Indices,
+    keys: tuple[tuple[str, ...], ...],
+    *,
+    one_step: bool = False,
+) -> Groups:
+    """Group rows by a code each.
+
+    Args:
+        launches: Rows of captured steps.
+        codes: Rows: index into ``keys``.
+        keys: One per group.
+        one_step: Each group lies in one step, so that there is no median to take.
+    """
     steps, step_of = np.unique(launches["step"].to_numpy(dtype=np.int64), return_inverse=True)
-    if "step" in by:
-        # Each group lies in one step: there is nothing to take a median of.
+    if one_step:
         steps, step_of = steps[:1], np.zeros_like(step_of)
     shape = (len(keys), max(len(steps), 1))
     cells = codes * shape[1] + step_of

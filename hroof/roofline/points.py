@@ -28,7 +28,7 @@ from hroof.roofline.bounds import (
     values,
 )
 from hroof.roofline.flags import point_flags
-from hroof.roofline.grouping import Groups, captured, check_keys, group
+from hroof.roofline.grouping import Groups, by_code, captured, check_keys, group
 from hroof.roofline.point import Pair, Point
 from hroof.units import MemoryLevel, Source, percent
 
@@ -73,8 +73,31 @@ def points(
     found = [
         table.point(i, dict(zip(by, key, strict=True))) for i, key in enumerate(table.groups.keys)
     ]
-    flagged = [dataclasses.replace(p, notes=(*point_flags(p, machine), *p.notes)) for p in found]
-    return sorted(flagged, key=_order)
+    return sorted((_flagged(point, machine) for point in found), key=_order)
+
+
+def select(profile: Profile, machine: Machine | None, rows: Flags) -> Point | None:
+    """The point of some rows of the captured steps, per step; a step without them counts as 0.
+
+    Args:
+        profile: What was collected.
+        machine: Its ceilings, or None.
+        rows: Which rows of ``captured(profile.launches)``.
+
+    Returns:
+        The point, without a key; None where there are no such rows.
+    """
+    launches = captured(profile.launches)
+    if not rows.any():
+        return None
+    groups = by_code(launches, (~rows).astype(np.int64), ((), ("others",))[: 2 - int(rows.all())])
+    return _flagged(
+        _Table.build(launches, groups, machine or NOTHING).point(0, {}), machine or NOTHING
+    )
+
+
+def _flagged(point: Point, machine: Machine) -> Point:
+    return dataclasses.replace(point, notes=(*point_flags(point, machine), *point.notes))
 
 
 def _order(point: Point) -> tuple[float, tuple[str, ...]]:

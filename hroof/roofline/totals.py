@@ -12,7 +12,7 @@ from hroof.machine import Machine
 from hroof.roofline.bounds import Floats, values
 from hroof.roofline.grouping import captured
 from hroof.roofline.point import Pair, Point
-from hroof.roofline.points import points
+from hroof.roofline.points import select
 from hroof.units import MemoryLevel, Pipe
 
 if TYPE_CHECKING:
@@ -81,14 +81,16 @@ def totals(profile: Profile, machine: Machine | None = None) -> Totals:
         profile: What was collected.
         machine: Its ceilings; without them bounds and utilisation are None.
     """
-    whole = _whole(profile, machine)
-    model = _whole(_without_recompute(profile), machine)
+    launches = captured(profile.launches)
+    again = launches["recompute"].to_numpy(dtype=bool)
+    whole = select(profile, machine, np.ones(len(launches), dtype=bool)) or _EMPTY
+    model = select(profile, machine, ~again) or _EMPTY
     wall, ranks = wall_time(profile), max(int(profile.launches["rank"].nunique()), 1)
     return Totals(
         steps=profile.step_count,
         ranks=ranks,
         time=whole.time,
-        union_time=union_time(captured(profile.launches)),
+        union_time=union_time(launches),
         wall=wall,
         launches=whole.launches,
         zero_flop_launches=whole.zero_flop_launches,
@@ -109,21 +111,11 @@ def totals(profile: Profile, machine: Machine | None = None) -> Totals:
     )
 
 
-def _whole(profile: Profile, machine: Machine | None) -> Point:
-    found = points(profile, machine, by=())
-    return found[0] if found else _EMPTY
-
-
 _EMPTY = Point(
     key={}, launches=0.0, time=0.0, time_spread=float("nan"), flop={}, least_flop={}, nbytes={},
     bound=None, bound_share=float("nan"), attainable_time=None, fused_time=None, bounded_time=0.0,
     uncounted_time=0.0, zero_flop_launches=0.0, sources={},
 )  # fmt: skip
-
-
-def _without_recompute(profile: Profile) -> Profile:
-    again = profile.launches["recompute"].to_numpy(dtype=bool)
-    return profile.replace(launches=profile.launches[~again]) if again.any() else profile
 
 
 def _pipe_flop(point: Point, pipe: Pipe) -> float:

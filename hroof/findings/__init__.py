@@ -1,0 +1,33 @@
+"""Ranked findings with the time each could save at most; warnings and the verdict."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hroof.findings import honesty
+from hroof.findings.finding import Finding, Verdict
+from hroof.findings.honesty import machine_mismatch, warnings
+from hroof.findings.rules import RULES, Context
+
+if TYPE_CHECKING:
+    from hroof.machine import Machine
+    from hroof.profile import Profile
+
+__all__ = ["Finding", "Verdict", "findings", "machine_mismatch", "verdict", "warnings"]
+
+
+def findings(profile: Profile, machine: Machine | None) -> list[Finding]:
+    """What could be gained in a run, best first; empty without ceilings or launches.
+
+    Each rule speaks of its own launches: the savings overlap and do not add up.
+    """
+    if machine is None or profile.launches.empty:
+        return []
+    run = Context.of(profile, machine)
+    found = [finding for rule in RULES for finding in rule(run)]
+    return sorted(found, key=lambda f: (-f.saves, -f.share_of_step, f.kind, f.title))
+
+
+def verdict(profile: Profile, machine: Machine | None) -> Verdict:
+    """What the run says as a whole; ``supported`` is false where it cannot say anything."""
+    return honesty.verdict(profile, machine, findings(profile, machine))

@@ -1,0 +1,67 @@
+"""Finding: one thing to change, with the time it could save at most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hroof.units import number
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing to change, or one thing that needs no change.
+
+    Attributes:
+        kind: ``launch``, ``memory``, ``compute``, ``at-roof``, ``precision``, ``small-launches``,
+            ``elementwise``, ``optimizer``, ``no-rule``, ``data``, ``idle`` or ``recompute``.
+        title: The insight, with its number.
+        layers: The layers concerned, by falling time; empty where it is not about layers.
+        saves: Seconds per step that acting on it could save at most; never more than the step has
+            (Amdahl). Savings of several findings overlap and do not add up.
+        share_of_step: Share of the time of a step's launches (for ``idle``: of the wall time) that
+            the launches concerned take now.
+        action: What to do.
+        assumption: What ``saves`` takes for granted.
+        severity: ``high``, ``medium``, ``low`` or ``info``, by the share of a step it could save.
+    """
+
+    kind: str
+    title: str
+    layers: tuple[str, ...]
+    saves: float
+    share_of_step: float
+    action: str
+    assumption: str
+    severity: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the run says as a whole.
+
+    Attributes:
+        text: The verdict, or that there is none.
+        why: What it rests on, or why there is none.
+        next: What to do first.
+        supported: Whether the run can support a verdict.
+    """
+
+    text: str
+    why: str
+    next: str
+    supported: bool
+
+
+def count(value: float) -> str:
+    """A number of launches as people write it: ``1,234``, or ``0.25`` for a part of one."""
+    return f"{value:,.0f}" if value == round(value) or value >= 100 else number(value)
+
+
+def severity_of(saves: float, step: float) -> str:
+    """``high`` from 10 % of the step, ``medium`` from 3 %, ``low`` above nothing, else ``info``."""
+    share = saves / step if step > 0 else 0.0
+    if share >= 0.10:
+        return "high"
+    if share >= 0.03:
+        return "medium"
+    return "low" if share > 0 else "info"

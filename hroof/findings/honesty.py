@@ -1,0 +1,231 @@
+"""Honesty: warnings about a run, and whether it can support a verdict at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hroof.findings.finding import Finding, Verdict
+from hroof.machine import Machine
+from hroof.roofline import Point, captured, coverage, points, select
+from hroof.units import number, percent
+
+if TYPE_CHECKING:
+    from hroof.profile import Profile
+
+MIN_STEPS = 3
+"""Fewer steps cannot tell noise from signal."""
+LARGE_SPREAD = 0.2
+NO_VERDICT_SPREAD = 1.0
+LOW_COVERAGE = 0.9
+NO_VERDICT_COVERAGE = 0.5
+CLOCK_TOLERANCE = 0.05
+_NAMED = 5
+
+
+def warnings(profile: Profile, machine: Machine | None) -> list[str]:
+    """What a reader of the report has to know, one or two sentences each, in fixed order.
+
+    Args:
+        profile: The run. Beside the keys that ``Profile`` names, ``run`` may hold ``nan_loss``
+            (true where a loss was not finite) and ``clock`` (Hz).
+        machine: Its ceilings, or None.
+    """
+    found = [
+        *_status(profile.run),
+        *_steps(profile),
+        *_coverage(profile),
+        *_machine(profile, machine),
+        *_above_roof(points(profile, machine)),
+        *(str(text) for text in profile.run.get("warnings") or ()),
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _status(run: Mapping[str, Any]) -> list[str]:
+    found = []
+    if run.get("status", "complete") != "complete":
+        reason = f": {run['status_reason']}" if run.get("status_reason") else ""
+        found.append(f"The run is {run['status']}{reason.rstrip('.')}.")
+    if run.get("nan_loss"):
+        found.append("The loss was not finite: a healthy run may compute something else.")
+    return found
+
+
+def _steps(profile: Profile) -> list[str]:
+    count = profile.step_count
+    found = []
+    if count == 0:
+        found.append("The launches belong to no step: numbers are sums over the whole run.")
+    elif count < MIN_STEPS:
+        found.append(f"Only {_plural(count, 'step was', 'steps were')} captured: noise is unknown.")
+    spread = _spread(profile)
+    if spread > LARGE_SPREAD:
+        share = percent(spread, 0)
+        found.append(f"Steps differ by {share} of their median: other load, or shapes that vary.")
+    return found
+
+
+def _plural(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
+
+
+def _spread(profile: Profile) -> float:
+    whole = select(profile, None, np.ones(len(captured(profile.launches)), dtype=bool))
+    return float("nan") if whole is None else whole.time_spread
+
+
+def _coverage(profile: Profile) -> list[str]:
+    known = coverage(profile)
+    found = []
+    if known.time_attributed < LOW_COVERAGE:
+        found.append(f"Only {percent(known.time_attributed)} of the launch time has a layer.")
+    if known.time_with_flop < LOW_COVERAGE:
+        found.append(f"Only {percent(known.time_with_flop)} of the launch time has known FLOP.")
+    if known.time_outside_steps > 1 - LOW_COVERAGE:
+        share = percent(known.time_outside_steps)
+        found.append(f"Work outside the captured steps is left out; it is {share} of their time.")
+    return found
+
+
+def _machine(profile: Profile, machine: Machine | None) -> list[str]:
+    if machine is None:
+        return ["There are no ceilings: bounds, headroom and savings are unknown."]
+    mismatch = machine_mismatch(profile, machine)
+    clock = _clock(profile, machine)
+    return [
+        *([mismatch] if mismatch else []),
+        *clock,
+        *(f"Ceilings: {w}" for w in machine.warnings),
+    ]
+
+
+def machine_mismatch(profile: Profile, machine: Machine) -> str | None:
+    """A sentence where run and ceilings come from different devices; None where nothing says so.
+
+    ``run["device"]`` is a device (``cuda:0``) or the name of a chip, or an object with ``name`` and
+    ``device``.
+    """
+    stated = profile.run.get("device")
+    facts: Mapping[str, Any] = stated if isinstance(stated, Mapping) else {"device": stated}
+    chip, device = facts.get("name") or profile.run.get("device_name"), facts.get("device")
+    if chip:
+        same = _folded(chip) == _folded(machine.name)
+        found = str(chip)
+    elif device:
+        kind = _folded(device).split(":")[0]
+        same = kind == _folded(machine.device).split(":")[0]
+        same = same or _folded(device) == _folded(machine.name)
+        found = str(device)
+    else:
+        return None
+    if same:
+        return None
+    return f"The run is from {found!r}, the ceilings are from {machine.name!r} ({machine.device})."
+
+
+def _folded(name: object) -> str:
+    return " ".join(str(name).casefold().split())
+
+
+def _clock(profile: Profile, machine: Machine) -> list[str]:
+    run, ceilings = profile.run.get("clock"), machine.facts.get("clock")
+    if not isinstance(run, int | float) or not isinstance(ceilings, int | float):
+        return []
+    ratio = run / ceilings if ceilings > 0 else 1.0
+    if abs(ratio - 1) <= CLOCK_TOLERANCE:
+        return []
+    times = number(ratio)
+    return [f"The run's clock is {times} times the one that the ceilings were measured at."]
+
+
+def _above_roof(found: list[Point]) -> list[str]:
+    """Groups that look too fast: counted, named, and never taken for a success."""
+    above = [p for p in found if p.headroom is not None and p.headroom < 1]
+    above += [p for p in found if p not in above and any(n.startswith("Above") for n in p.notes)]
+    if not above:
+        return []
+    names = ", ".join("/".join(p.key.values()) for p in above[:_NAMED])
+    more = f" and {len(above) - _NAMED} more" if len(above) > _NAMED else ""
+    return [f"Faster than the ceilings allow: {names}{more}. {above[0].notes[0]}"]
+
+
+def verdict(profile: Profile, machine: Machine | None, ranked: list[Finding]) -> Verdict:
+    """What the run says as a whole, or that it cannot say anything.
+
+    Args:
+        profile: The run.
+        machine: Its ceilings, or None.
+        ranked: The run's findings, best first.
+    """
+    launches = captured(profile.launches)
+    whole = select(profile, machine, np.ones(len(launches), dtype=bool))
+    against = _objections(profile, machine, whole)
+    if against or whole is None:
+        text = "No verdict: this run cannot support one."
+        return Verdict(text, " ".join(why for why, _ in against), against[0][1], False)
+    text = (
+        f"{whole.bound} bounds {percent(whole.bound_share, 0)} of the attainable time; the launches "
+        f"of a step take {number(whole.headroom, 2)} times what the ceilings allow."
+    )
+    first = next((finding for finding in ranked if finding.saves > 0), None)
+    then = first.action if first else "Nothing stands out: change the model or its precision."
+    return Verdict(text, _why(points(profile, machine)), then, True)
+
+
+def _objections(
+    profile: Profile, machine: Machine | None, whole: Point | None
+) -> list[tuple[str, str]]:
+    """Why there is no verdict, each with its remedy."""
+    if whole is None or not whole.time > 0:
+        return [("No launch with a time was captured.", "Collect again with a full step or more.")]
+    found = []
+    if machine is None:
+        found.append(("There are no ceilings to compare with.", "Run: hroof ceilings"))
+    elif mismatch := machine_mismatch(profile, machine):
+        found.append((mismatch, "Measure the ceilings on the device of the run."))
+    if profile.step_count < MIN_STEPS:
+        steps = _plural(profile.step_count, "step was", "steps were")
+        remedy = f"Capture {MIN_STEPS} steps or more."
+        found.append((f"{steps} captured, {MIN_STEPS} are needed.", remedy))
+    if whole.time_spread > NO_VERDICT_SPREAD:
+        share = percent(whole.time_spread, 0)
+        why = f"Steps differ by {share} of their median."
+        found.append((why, "Collect again on an idle machine."))
+    found += _uncovered(machine, whole)
+    return found
+
+
+def _uncovered(machine: Machine | None, whole: Point) -> list[tuple[str, str]]:
+    counted = 1 - whole.uncounted_time / whole.time
+    if counted < NO_VERDICT_COVERAGE:
+        why = f"Only {percent(counted)} of the launch time has known FLOP."
+        return [(why, "Register FLOP rules for the ops that the coverage names.")]
+    bounded = whole.bounded_time / whole.time
+    if machine is not None and bounded < NO_VERDICT_COVERAGE:
+        why = f"Only {percent(bounded)} of the launch time has a bound."
+        return [(why, "Measure the missing ceilings, or collect bytes.")]
+    headroom = whole.headroom
+    if headroom is not None and headroom < 1:
+        why = f"The step is faster than its ceilings allow (headroom {number(headroom)})."
+        return [(why, "Check ceilings, clock and counts; the caveats name likely causes.")]
+    return []
+
+
+def _why(found: list[Point]) -> str:
+    """How few layers hold most of the recoverable time."""
+    total = sum(p.recoverable_time for p in found)
+    if not total > 0:
+        return "No layer has recoverable time."
+    ranked = sorted(found, key=lambda p: (-p.recoverable_time, tuple(p.key.values())))
+    held = 0.0
+    names: list[str] = []
+    for point in ranked:
+        if held >= 0.8 * total or len(names) == _NAMED:
+            break
+        held += point.recoverable_time
+        names.append(point.key["layer"])
+    one = "holds" if len(names) == 1 else "hold"
+    return f"{', '.join(names)} {one} {percent(held / total, 0)} of the recoverable time."

@@ -1,0 +1,329 @@
+"""The rules: each looks at one run for one kind of recoverable time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hroof.findings.finding import Finding, count, severity_of
+from hroof.machine import Machine
+from hroof.roofline import Point, Totals, bounds, captured, coverage, points, select, totals
+from hroof.units import MemoryLevel, Phase, Pipe, Precision, number, percent, si
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from hroof.profile import Profile
+
+Flags = NDArray[np.bool_]
+
+MAX_LAYERS = 10
+MIN_SHARE = 0.01
+"""A layer whose recoverable time is a smaller share of the step is not worth a finding."""
+NOTICEABLE = 0.03
+NO_RULE_SHARE = 0.05
+IDLE_SHARE = 0.10
+NEAR_ROOF = 1.25
+FEW_LAUNCHES = 4
+WORTH_RATIO = 1.2
+_LOWER = (Precision.TF32, Precision.FP16, Precision.BF16)
+_LEVELS = tuple(level.label for level in MemoryLevel)
+
+
+@dataclass(frozen=True)
+class Context:
+    """What every rule needs of a run.
+
+    Attributes:
+        profile: The run.
+        machine: Its ceilings.
+        totals: Its sums.
+        launches: Rows of captured steps.
+        bound: Rows: name of the bound, or None.
+        step: Seconds of a step: wall time where known, else the sum of its launches.
+    """
+
+    profile: Profile
+    machine: Machine
+    totals: Totals
+    launches: pd.DataFrame
+    bound: NDArray[np.object_]
+    step: float
+
+    @classmethod
+    def of(cls, profile: Profile, machine: Machine) -> Context:
+        """Prepare the numbers that the rules share."""
+        sums, launches = totals(profile, machine), captured(profile.launches)
+        bound = bounds(launches, machine)["bound"].to_numpy(dtype=object)
+        return cls(profile, machine, sums, launches, bound, sums.wall or sums.time)
+
+    def rows(self, bound: tuple[str, ...], *, work: bool = True) -> Flags:
+        """Rows with one of the bounds; ``work`` leaves optimizer and data loading out."""
+        found = np.isin(self.bound.astype(str), bound)
+        return found & _model_work(self.launches) if work else found
+
+    def phase(self, phase: Phase) -> Flags:
+        """Rows of one phase."""
+        return np.asarray(self.launches["phase"] == phase)
+
+    def share(self, seconds: float) -> float:
+        """Share of the time of a step's launches."""
+        return seconds / self.totals.time if self.totals.time > 0 else 0.0
+
+    def layers(self, rows: Flags) -> tuple[str, ...]:
+        """Layers of some rows by falling time, then by name."""
+        chosen = self.launches[rows]
+        times = chosen.groupby("layer", observed=True, sort=True)["duration"].sum()
+        return tuple(sorted(map(str, times.index), key=lambda name: (-times[name], name)))
+
+    def finding(
+        self, kind: str, title: str, saves: float, share: float, action: str, assumption: str,
+        layers: tuple[str, ...] = (),
+    ) -> Finding:  # fmt: skip
+        """A finding whose saving is capped by the step."""
+        saves = min(max(saves, 0.0), self.step)
+        severity = severity_of(saves, self.step)
+        return Finding(kind, title, layers, saves, share, action, assumption, severity)
+
+
+def _model_work(launches: pd.DataFrame) -> Flags:
+    return ~np.isin(
+        launches["phase"].to_numpy(dtype=str), [Phase.OPTIMIZER.value, Phase.DATA.value]
+    )
+
+
+def layer_findings(run: Context) -> list[Finding]:
+    """The layers with the largest recoverable time, and large ones that have nothing to gain."""
+    work = run.launches[_model_work(run.launches)]
+    found = points(run.profile.replace(launches=work), run.machine)
+    named = [p for p in found if p.key["layer"] != "(no layer)" and _judgeable(p)]
+    worth = [p for p in named if p.recoverable_time >= MIN_SHARE * run.step and not _near_roof(p)]
+    ranked = sorted(worth, key=lambda p: (-p.recoverable_time, p.key["layer"]))
+    done = [p for p in named if _near_roof(p) and run.share(p.time) >= NO_RULE_SHARE]
+    return [_layer(run, p) for p in ranked[:MAX_LAYERS]] + [_at_roof(run, p) for p in done]
+
+
+def _judgeable(point: Point) -> bool:
+    """Most of the time has a bound and known FLOP."""
+    known = point.bounded_time >= 0.5 * point.time and point.uncounted_time <= 0.5 * point.time
+    return point.bound is not None and known
+
+
+def _near_roof(point: Point) -> bool:
+    headroom = point.headroom
+    return _is_compute(point.bound) and headroom is not None and 1 <= headroom < NEAR_ROOF
+
+
+def _is_compute(bound: str | None) -> bool:
+    return bound is not None and " " in bound
+
+
+def _layer(run: Context, point: Point) -> Finding:
+    kind, action = _advice(point.bound or "")
+    layer = point.key["layer"]
+    title = (
+        f"{layer} takes {si(point.time, 's')} a step, {number(point.headroom, 2)} times what its "
+        f"ceilings allow; {point.bound} bounds {percent(point.bound_share, 0)} of the attainable."
+    )
+    assumption = "Every launch of the layer reaches the ceiling that bounds it."
+    saves = point.recoverable_time
+    if kind == "launch" and point.fused_time is not None:
+        assumption = "All launches of the layer become one."
+        saves = point.bounded_time - point.fused_time
+    share = run.share(point.time)
+    return run.finding(kind, title, saves, share, action, assumption, (layer,))
+
+
+def _advice(bound: str) -> tuple[str, str]:
+    if bound == "launch":
+        return "launch", (
+            "Launch fewer, larger ops: fuse small ones (compile the model), or use a larger batch."
+        )
+    if bound in _LEVELS:
+        return "memory", (
+            f"Move fewer bytes through {bound}: fuse neighbouring ops, avoid copies and layout "
+            "changes, or use a smaller number format."
+        )
+    return "compute", (
+        f"Use the {bound} unit better: larger or rounder shapes, another memory layout, or a "
+        "faster implementation of the op."
+    )
+
+
+def _at_roof(run: Context, point: Point) -> Finding:
+    layer, name = point.key["layer"], point.bound or ""
+    lower = (
+        _lower_precision(run.machine, Precision(name.split(" ")[1])) if "matrix" in name else None
+    )
+    action = "Leave it as it is, or compute less."
+    if lower:
+        ratio = number(lower[1], 2)
+        action = f"Only another format helps: the peak of {lower[0]} is {ratio} times higher."
+    title = f"{layer} runs within {percent((point.headroom or 1) - 1, 0)} of its {name} roof."
+    title += " There is nothing to gain at this precision."
+    share = run.share(point.time)
+    return run.finding("at-roof", title, 0.0, share, action, "The ceilings hold.", (layer,))
+
+
+def _lower_precision(machine: Machine, precision: Precision) -> tuple[Precision, float] | None:
+    """The format with the highest matrix peak below fp32, and how many times higher it is."""
+    base = machine.peaks.get((Pipe.MATRIX, precision))
+    if precision not in (Precision.FP32, Precision.TF32) or base is None or not base.rate > 0:
+        return None
+    known = [(q, machine.peaks.get((Pipe.MATRIX, q))) for q in _LOWER if q is not precision]
+    ratios = [(q, ceiling.rate / base.rate) for q, ceiling in known if ceiling is not None]
+    best = max(ratios, key=lambda pair: pair[1], default=None)
+    return best if best is not None and best[1] >= WORTH_RATIO else None
+
+
+def precision(run: Context) -> list[Finding]:
+    """Matrix work in fp32 where a lower precision has a higher peak."""
+    found = []
+    for used in (Precision.FP32, Precision.TF32):
+        lower, rows = _lower_precision(run.machine, used), run.rows((f"matrix {used}",))
+        point = select(run.profile, run.machine, rows)
+        if lower is None or point is None or run.share(point.time) < NOTICEABLE:
+            continue
+        share = run.share(point.time)
+        title = (
+            f"Matrix work in {used} takes {percent(share)} of the launch time; the peak of "
+            f"{lower[0]} is {number(lower[1], 2)} times higher."
+        )
+        found.append(run.finding(
+            "precision", title, point.time * (1 - 1 / lower[1]), share,
+            f"Train in mixed precision with {lower[0]} where the model tolerates it.",
+            "The time of this work falls as the peak rises, and casts cost nothing.",
+            run.layers(rows),
+        ))  # fmt: skip
+    return found
+
+
+def small_launches(run: Context) -> list[Finding]:
+    """Launches that cost more than their work, all layers together."""
+    rows = run.rows(("launch",))
+    point = select(run.profile, run.machine, rows)
+    if point is None or run.share(point.time) < NOTICEABLE:
+        return []
+    share = run.share(point.time)
+    title = (
+        f"{count(point.launches)} launches a step are bound by the launch itself and take "
+        f"{percent(share)} of the launch time."
+    )
+    return [run.finding(
+        "small-launches", title, point.time - (point.fused_time or 0.0), share,
+        "Fuse them: compile the model, batch small ops together, or replay the step as a graph.",
+        "All of them become one launch.", run.layers(rows),
+    )]  # fmt: skip
+
+
+def elementwise(run: Context) -> list[Finding]:
+    """Chains of memory-bound work without matrix FLOP."""
+    matrix = np.zeros(len(run.launches), dtype=bool)
+    for q in Precision:
+        matrix |= run.launches[f"flop_least_matrix_{q}"].to_numpy() > 0
+    rows = run.rows(_LEVELS) & ~matrix
+    point = select(run.profile, run.machine, rows)
+    if point is None or run.share(point.time) < NOTICEABLE or point.launches < 2:
+        return []
+    share = run.share(point.time)
+    title = (
+        f"{count(point.launches)} memory-bound elementwise launches a step take {percent(share)} "
+        "of the launch time."
+    )
+    return [run.finding(
+        "elementwise", title, point.recoverable_time, share,
+        "Fuse neighbouring elementwise ops, so that intermediate results stay in registers.",
+        "Each launch reaches its bandwidth; traffic that fusing removes would come on top.",
+        run.layers(rows),
+    )]  # fmt: skip
+
+
+def optimizer(run: Context) -> list[Finding]:
+    """An optimizer that launches many ops or stays below its bandwidth."""
+    point = select(run.profile, run.machine, run.phase(Phase.OPTIMIZER))
+    if point is None or run.share(point.time) < NOTICEABLE:
+        return []
+    headroom = point.headroom
+    if point.fused_time is None or headroom is None or headroom < NEAR_ROOF:
+        return []
+    share = run.share(point.time)
+    title = (
+        f"The optimizer takes {percent(share)} of the launch time in {count(point.launches)} "
+        f"launches a step, {number(headroom, 2)} times what its ceilings allow."
+    )
+    action = "Use the fused variant of the optimizer, or the foreach one where there is none."
+    if point.launches <= FEW_LAUNCHES:
+        action = "Its launches are few already: keep its state in a smaller format, or update less."
+    return [run.finding(
+        "optimizer", title, point.bounded_time - point.fused_time, share, action,
+        "One launch does the whole update at full bandwidth.",
+    )]  # fmt: skip
+
+
+def no_rule(run: Context) -> list[Finding]:
+    """Ops of unknown FLOP that take a noticeable share of the time."""
+    known = coverage(run.profile)
+    reasons = (
+        (known.ops_without_rule, "has no FLOP rule", "Register a FLOP rule for it."),
+        (known.ops_unjoined, "found no count", "Collect again with constant shapes."),
+    )
+    return [
+        run.finding(
+            "no-rule", f"{op} {fact} and takes {percent(share)} of the launch time.", 0.0, share,
+            f"{remedy} Until then its layers have no verdict.", "Nothing: its bound is unknown.",
+        )
+        for shares, fact, remedy in reasons
+        for op, share in shares.items()
+        if share > NO_RULE_SHARE
+    ]  # fmt: skip
+
+
+def data(run: Context) -> list[Finding]:
+    """Work that loads data inside the step."""
+    point = select(run.profile, run.machine, run.phase(Phase.DATA))
+    if point is None or run.share(point.time) < NOTICEABLE:
+        return []
+    share = run.share(point.time)
+    time = f"{si(point.time, 's')} a step, {percent(share)} of the launch time"
+    title = f"Loading data takes {time}."
+    return [run.finding(
+        "data", title, point.time, share, "Load ahead: more loader workers, prefetching, pinned memory.",
+        "All loading overlaps with the step before.",
+    )]  # fmt: skip
+
+
+def idle(run: Context) -> list[Finding]:
+    """Wall time in which no launch ran."""
+    wall, union = run.totals.wall, run.totals.union_time
+    if wall is None or union is None or wall - union < IDLE_SHARE * wall:
+        return []
+    gap = wall - union
+    title = f"No launch runs in {percent(gap / wall)} of the wall time ({si(gap, 's')} a step)."
+    return [run.finding(
+        "idle", title, gap, gap / wall,
+        "Look for waiting on data, synchronisation and slow Python between the ops, or compile.",
+        "Collecting costs nothing, and launches follow one another without a gap.",
+    )]  # fmt: skip
+
+
+def recompute(run: Context) -> list[Finding]:
+    """Forward work that checkpointing runs again."""
+    rows = run.launches["recompute"].to_numpy(dtype=bool)
+    point = select(run.profile, run.machine, rows)
+    if point is None or run.share(point.time) < MIN_SHARE:
+        return []
+    share = run.share(point.time)
+    return [run.finding(
+        "recompute", f"Checkpointing runs {percent(share)} of the launch time again.",
+        point.time, share, "Checkpoint fewer layers, or keep the cheap-to-store results.",
+        "The activations fit in memory.", run.layers(rows),
+    )]  # fmt: skip
+
+
+RULES = (
+    layer_findings, precision, small_launches, elementwise, optimizer, no_rule, data, idle,
+    recompute,
+)  # fmt: skip

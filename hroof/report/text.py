@@ -1,0 +1,310 @@
+"""The text report: verdict first, then ranked groups, phases, totals, ceilings, coverage."""
+
+from __future__ import annotations
+
+import io
+import math
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hroof.findings import Finding, Verdict, findings, verdict, warnings
+from hroof.findings.finding import count
+from hroof.machine import Ceiling, Machine
+from hroof.report.cells import DASH, bytes_cell, legend, ranking, without_flop
+from hroof.report.grid import Grid, show
+from hroof.roofline import Coverage, Point, Totals, captured, coverage, points, select, totals
+from hroof.units import Phase, number, percent, si
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from hroof.profile import Profile
+
+MAX_FINDINGS = 5
+_MIN_WIDTH = 20
+_CONVENTIONS = (
+    "A fused multiply-add is 2 FLOP; integer operations (OP) are no FLOP; 1 GB = 1e9 B. FLOP "
+    "follow the published convention, bounds use the least FLOP that a direct implementation executes. "
+    "≥ at least, ≤ at most, ~ predicted. Numbers are those of the median step; savings are "
+    "upper limits, and those of several findings overlap."
+)
+
+
+@dataclass(frozen=True)
+class _Report:
+    """Everything that the sections show."""
+
+    profile: Profile
+    machine: Machine | None
+    by: tuple[str, ...]
+    points: list[Point]
+    totals: Totals
+    coverage: Coverage
+    findings: list[Finding]
+    verdict: Verdict
+    warnings: list[str]
+
+
+def render(
+    profile: Profile,
+    machine: Machine | None,
+    *,
+    by: Sequence[str] = ("layer",),
+    top: int = 20,
+    width: int | None = None,
+    color: bool = False,
+) -> str:
+    """Write the report of a run as text.
+
+    Args:
+        profile: What was collected.
+        machine: Its ceilings; without them the report holds measured times only, and says so.
+        by: Grouping keys of the ranked rows.
+        top: How many rows to rank; 0 for all. The rest is named by number and time.
+        width: Columns of the terminal; None for that of this terminal.
+        color: Use terminal colours.
+
+    Raises:
+        UsageError: A grouping key is unknown or given twice.
+    """
+    report = _collect(profile, machine, tuple(by))
+    stream = io.StringIO()
+    console = _console(stream, width, color)
+    _verdict(console, report)
+    _findings(console, report)
+    _ranking(console, report, top)
+    _phases(console, report)
+    _totals(console, report)
+    _ceilings(console, report)
+    _coverage(console, report)
+    _caveats(console, report, top)
+    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
+
+
+def _collect(profile: Profile, machine: Machine | None, by: tuple[str, ...]) -> _Report:
+    return _Report(
+        profile=profile,
+        machine=machine,
+        by=by,
+        points=points(profile, machine, by),
+        totals=totals(profile, machine),
+        coverage=coverage(profile),
+        findings=findings(profile, machine),
+        verdict=verdict(profile, machine),
+        warnings=warnings(profile, machine),
+    )
+
+
+def _console(stream: io.StringIO, width: int | None, color: bool) -> Console:
+    from rich.console import Console
+
+    columns = width or shutil.get_terminal_size((120, 24)).columns
+    return Console(
+        file=stream,
+        width=max(columns, _MIN_WIDTH),
+        force_terminal=color,
+        color_system="standard" if color else None,
+        no_color=not color,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+    )
+
+
+def _heading(console: Console, text: str) -> None:
+    from rich.text import Text
+
+    console.print()
+    console.print(Text(text, style="bold underline"))
+
+
+def _line(console: Console, text: str, *, indent: int = 0) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console.print(Padding(Text(text, overflow="fold"), (0, 0, 0, indent)))
+
+
+def _verdict(console: Console, report: _Report) -> None:
+    from rich.panel import Panel
+    from rich.text import Text
+
+    said = report.verdict
+    body = Text(said.text, style="bold", overflow="fold")
+    body.append(f"\nWhy: {said.why}\nNext: {said.next}", style="not bold")
+    style = "green" if said.supported else "yellow"
+    console.print(Panel(body, title=Text(f"Verdict: {report.profile.name}"), border_style=style))
+    _line(console, _card(report))
+
+
+def _card(report: _Report) -> str:
+    run = report.profile.run
+    device = run.get("device")
+    if isinstance(device, Mapping):
+        device = device.get("name") or device.get("device")
+    facts = [
+        f"framework {run.get('framework') or 'unknown'}",
+        f"device {device or 'unknown'}",
+        f"{report.totals.steps} captured steps",
+        f"ranks {report.totals.ranks}",
+        f"how: {_how(run.get('how'))}",
+    ]
+    return " · ".join(facts)
+
+
+def _how(how: object) -> str:
+    if isinstance(how, Mapping):
+        return ", ".join(f"{key} {value}" for key, value in sorted(how.items()))
+    return str(how or "unknown")
+
+
+def _findings(console: Console, report: _Report) -> None:
+    if report.machine is None:
+        return
+    _heading(console, "What to change first")
+    shown = report.findings[:MAX_FINDINGS]
+    if not shown:
+        _line(console, "Nothing was found.")
+    for number_, finding in enumerate(shown, 1):
+        _line(console, f"{number_}. [{finding.severity}] {finding.title}")
+        _line(console, finding.action, indent=3)
+        if finding.saves > 0:
+            saved = f"Saves at most {si(finding.saves, 's')} a step. Assumed: {finding.assumption}"
+            _line(console, saved, indent=3)
+    _rest(console, len(report.findings) - len(shown), "finding", "--json lists them")
+
+
+def _rest(console: Console, more: int, what: str, how: str) -> None:
+    if more > 0:
+        _line(console, f"and {more} more {what}{'s' if more > 1 else ''} ({how}).")
+
+
+def _shown(report: _Report, top: int) -> list[Point]:
+    return report.points[:top] if top > 0 else report.points
+
+
+def _ranking(console: Console, report: _Report, top: int) -> None:
+    _heading(console, f"By {', '.join(report.by) or 'nothing'}, most time first")
+    if not report.points:
+        _line(console, "No launch was captured.")
+        return
+    if report.machine is None:
+        _line(console, "Measured times only: without ceilings there is no bound and no headroom.")
+    shown, step = _shown(report, top), report.totals.time
+    show(console, ranking(shown, report.by, step, report.machine))
+    _line(console, legend(shown))
+    left = report.points[len(shown) :]
+    time = math.fsum(point.time for point in left if point.time > 0)
+    share = percent(time / step) if step > 0 else DASH
+    _rest(console, len(left), "row", f"{si(time, 's')}, {share} of the step; --top 0 shows all")
+    idle = without_flop(shown, report.by, step)
+    if idle.rows:
+        _heading(console, "Rows with launches of no FLOP")
+        show(console, idle)
+
+
+def _phases(console: Console, report: _Report) -> None:
+    found = points(report.profile, report.machine, ("phase",))
+    if not found:
+        return
+    order = [*Phase, "(no phase)"]
+    _heading(console, "Phases")
+    ranked = sorted(found, key=lambda point: order.index(point.key["phase"]))
+    show(console, ranking(ranked, ("phase",), report.totals.time, report.machine))
+
+
+def _totals(console: Console, report: _Report) -> None:
+    sums = report.totals
+    _heading(console, "Totals of a step")
+    rows = [
+        ["sum of launch times", si(sums.time, "s")],
+        ["union over streams", si(sums.union_time, "s")],
+        ["wall time", si(sums.wall, "s")],
+        ["launches", f"{count(sums.launches)}, of no FLOP {count(sums.zero_flop_launches)}"],
+        ["matrix FLOP", si(sums.matrix_flop, "FLOP")],
+        ["elementwise FLOP", si(sums.elementwise_flop, "FLOP")],
+        ["FLOP of the hardware", si(sums.hardware_flop, "FLOP")],
+        ["FLOP of the model, nothing recomputed", si(sums.model_flop, "FLOP")],
+        ["integer operations", si(sums.op, "OP")],
+        *_byte_rows(report),
+    ]
+    if report.machine is not None:
+        rows += _bound_rows(sums)
+    show(console, Grid(["what", "value"], rows))
+
+
+def _byte_rows(report: _Report) -> list[list[str]]:
+    everything = np.ones(len(captured(report.profile.launches)), dtype=bool)
+    whole = select(report.profile, report.machine, everything)
+    if whole is None:
+        return []
+    return [[f"bytes at {level.label}", bytes_cell(whole, level)] for level in whole.nbytes]
+
+
+def _bound_rows(sums: Totals) -> list[list[str]]:
+    return [
+        ["attainable as launched", si(sums.attainable_time, "s")],
+        ["attainable if fused, at most", si(sums.fused_time, "s")],
+        ["headroom", number(sums.headroom)],
+        ["model FLOP utilisation (MFU)", percent(sums.mfu)],
+        ["hardware FLOP utilisation (HFU)", percent(sums.hfu)],
+    ]
+
+
+def _ceilings(console: Console, report: _Report) -> None:
+    machine = report.machine
+    _heading(console, "Ceilings")
+    if machine is None:
+        _line(console, "None. Measure them once with: hroof ceilings")
+        return
+    shared = " · vector and matrix work share one unit" if machine.shared_pipes else ""
+    _line(console, f"{machine.name} ({machine.device}){shared}")
+    rows = [
+        _ceiling(f"{pipe} {precision}", peak, "FLOP/s" if precision.is_float else "OP/s")
+        for (pipe, precision), peak in machine.peaks.items()
+    ]
+    rows += [_ceiling(level.label, roof, "B/s") for level, roof in machine.bandwidths.items()]
+    if machine.launch_cost is not None:
+        rows.append(_ceiling("launch", machine.launch_cost, "s"))
+    show(console, Grid(["ceiling", "rate", "spread", "samples", "how", "kernel", "note"], rows))
+
+
+def _ceiling(name: str, ceiling: Ceiling, unit: str) -> list[str]:
+    numbers = [si(ceiling.rate, unit), percent(ceiling.spread), str(ceiling.samples)]
+    return [name, *numbers, ceiling.how, ceiling.kernel or DASH, ceiling.note or DASH]
+
+
+def _coverage(console: Console, report: _Report) -> None:
+    known = report.coverage
+    _heading(console, "Coverage, in shares of the launch time")
+    rows = [["has a layer", percent(known.time_attributed)]]
+    rows += [[f"has a layer, {p}", percent(s)] for p, s in known.time_attributed_by_phase.items()]
+    rows += [
+        [f"rests on {'the root' if depth == 0 else f'containers of depth {depth}'}", percent(share)]
+        for depth, share in known.time_on_containers.items()
+    ]
+    rows.append(["has known FLOP", percent(known.time_with_flop)])
+    rows.append(["FLOP without a source", percent(known.time_unjoined)])
+    rows += [[f"no FLOP rule: {op}", percent(s)] for op, s in known.ops_without_rule.items()]
+    rows += [[f"found no count: {op}", percent(s)] for op, s in known.ops_unjoined.items()]
+    show(console, Grid(["launch time that", "share"], rows))
+
+
+def _caveats(console: Console, report: _Report, top: int) -> None:
+    _heading(console, "Caveats")
+    for text in [*report.warnings, *_notes(_shown(report, top)), _CONVENTIONS]:
+        _line(console, f"• {text}")
+
+
+def _notes(shown: Iterable[Point]) -> list[str]:
+    """The notes of the rows, each once, with the rows it is about."""
+    about: dict[str, list[str]] = {}
+    for point in shown:
+        for note in point.notes:
+            about.setdefault(note, []).append("/".join(point.key.values()) or "all")
+    return [f"{', '.join(names)}: {note}" for note, names in about.items()]
