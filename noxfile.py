@@ -30,7 +30,7 @@ def dev(session: nox.Session) -> None:
     """Make the shared environment."""
     # The exact torch comes first and alone: a CPU build is taken wherever pip is offered one.
     session.install(_pin("torch"))
-    session.install("-c", str(CONSTRAINTS), "-e", ".", *_group("test"), *_group("lint"))
+    _install(session, "-e", ".", *_group("test"), *_group("lint"))
 
 
 @nox.session(venv_backend="none", requires=["dev"])
@@ -75,7 +75,7 @@ def gpu(session: nox.Session) -> None:
 @nox.session
 def wheel(session: nox.Session) -> None:
     """Build a wheel from the source archive; run the tests against it, not against this folder."""
-    session.install("-c", str(CONSTRAINTS), "hatchling")
+    _install(session, "hatchling")
     dist = Path(session.create_tmp()) / "dist"
     shutil.rmtree(dist, ignore_errors=True)
     session.run("python", "-m", "hatchling", "build", "-t", "sdist", "-d", str(dist))
@@ -83,7 +83,7 @@ def wheel(session: nox.Session) -> None:
     session.run("python", "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(dist), str(sdist))
     built = next(dist.glob("*.whl"))
     session.install(_pin("torch"))
-    session.install("-c", str(CONSTRAINTS), str(built), *_group("test"))
+    _install(session, str(built), *_group("test"))
     _check_complete(session, built)
     # This folder stays off sys.path, also in the tests' own subprocesses, so that a file that the
     # wheel lacks is missed.
@@ -97,6 +97,12 @@ def minimums(session: nox.Session) -> None:
     session.install(*lowest, *_group("test"))
     session.install("--no-deps", "-e", ".")
     session.run("python", "-m", "pytest", "tests/unit", *session.posargs)
+
+
+def _install(session: nox.Session, *arguments: str) -> None:
+    """Install with the pins, also in the environment where pip builds this project."""
+    pins = str(CONSTRAINTS)
+    session.install("-c", pins, *arguments, env={"PIP_BUILD_CONSTRAINT": pins})
 
 
 def _run(session: nox.Session, program: str, *arguments: str) -> None:
