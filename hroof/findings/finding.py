@@ -57,6 +57,11 @@ def count(value: float) -> str:
     return f"{value:,.0f}" if value == round(value) or value >= 100 else number(value)
 
 
+def launches_text(value: float) -> str:
+    """``1 launch``, ``1,234 launches``."""
+    return f"{count(value)} {'launch' if value == 1 else 'launches'}"
+
+
 def severity_of(saves: float, step: float) -> str:
     """``high`` from 10 % of the step, ``medium`` from 3 %, ``low`` above nothing, else ``info``."""
     share = saves / step if step > 0 else 0.0

@@ -167,8 +167,8 @@ def verdict(profile: Profile, machine: Machine | None, ranked: list[Finding]) ->
         text = "No verdict: this run cannot support one."
         return Verdict(text, " ".join(why for why, _ in against), against[0][1], False)
     text = (
-        f"{whole.bound} bounds {percent(whole.bound_share, 0)} of the attainable time; the launches "
-        f"of a step take {number(whole.headroom, 2)} times what the ceilings allow."
+        f"{whole.bound} bounds {percent(whole.bound_share, 0)} of the attainable time; the "
+        f"launches of a step take {number(whole.headroom, 2)} times what the ceilings allow."
     )
     first = next((finding for finding in ranked if finding.saves > 0), None)
     then = first.action if first else "Nothing stands out: change the model or its precision."

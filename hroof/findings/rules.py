@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hroof.findings.finding import Finding, count, severity_of
+from hroof.findings.finding import Finding, launches_text, severity_of
 from hroof.machine import Machine
 from hroof.roofline import Point, Totals, bounds, captured, coverage, points, select, totals
 from hroof.units import MemoryLevel, Phase, Pipe, Precision, number, percent, si
@@ -209,7 +209,7 @@ def small_launches(run: Context) -> list[Finding]:
         return []
     share = run.share(point.time)
     title = (
-        f"{count(point.launches)} launches a step are bound by the launch itself and take "
+        f"{launches_text(point.launches)} a step bound by the launch itself take "
         f"{percent(share)} of the launch time."
     )
     return [run.finding(
@@ -230,8 +230,8 @@ def elementwise(run: Context) -> list[Finding]:
         return []
     share = run.share(point.time)
     title = (
-        f"{count(point.launches)} memory-bound elementwise launches a step take {percent(share)} "
-        "of the launch time."
+        f"Memory-bound elementwise work, {launches_text(point.launches)} a step, takes "
+        f"{percent(share)} of the launch time."
     )
     return [run.finding(
         "elementwise", title, point.recoverable_time, share,
@@ -251,8 +251,9 @@ def optimizer(run: Context) -> list[Finding]:
         return []
     share = run.share(point.time)
     title = (
-        f"The optimizer takes {percent(share)} of the launch time in {count(point.launches)} "
-        f"launches a step, {number(headroom, 2)} times what its ceilings allow."
+        f"The optimizer takes {percent(share)} of the launch time in "
+        f"{launches_text(point.launches)} a step, {number(headroom, 2)} times what its ceilings "
+        "allow."
     )
     action = "Use the fused variant of the optimizer, or the foreach one where there is none."
     if point.launches <= FEW_LAUNCHES:
@@ -290,7 +291,8 @@ def data(run: Context) -> list[Finding]:
     time = f"{si(point.time, 's')} a step, {percent(share)} of the launch time"
     title = f"Loading data takes {time}."
     return [run.finding(
-        "data", title, point.time, share, "Load ahead: more loader workers, prefetching, pinned memory.",
+        "data", title, point.time, share,
+        "Load ahead: more loader workers, prefetching, pinned memory.",
         "All loading overlaps with the step before.",
     )]  # fmt: skip
 

@@ -28,9 +28,9 @@ MAX_FINDINGS = 5
 _MIN_WIDTH = 20
 _CONVENTIONS = (
     "A fused multiply-add is 2 FLOP; integer operations (OP) are no FLOP; 1 GB = 1e9 B. FLOP "
-    "follow the published convention, bounds use the least FLOP that a direct implementation executes. "
-    "≥ at least, ≤ at most, ~ predicted. Numbers are those of the median step; savings are "
-    "upper limits, and those of several findings overlap."
+    "follow the published convention; bounds use the least FLOP that a direct implementation "
+    "executes. ≥ at least, ≤ at most, ~ predicted. Numbers are those of the median step; savings "
+    "are upper limits, and those of several findings overlap."
 )
 
 
@@ -225,12 +225,13 @@ def _totals(console: Console, report: _Report) -> None:
         ["sum of launch times", si(sums.time, "s")],
         ["union over streams", si(sums.union_time, "s")],
         ["wall time", si(sums.wall, "s")],
+        ["spread of the launch time over steps", percent(sums.time_spread)],
         ["launches", f"{count(sums.launches)}, of no FLOP {count(sums.zero_flop_launches)}"],
         ["matrix FLOP", si(sums.matrix_flop, "FLOP")],
         ["elementwise FLOP", si(sums.elementwise_flop, "FLOP")],
         ["FLOP of the hardware", si(sums.hardware_flop, "FLOP")],
         ["FLOP of the model, nothing recomputed", si(sums.model_flop, "FLOP")],
-        ["integer operations", si(sums.op, "OP")],
+        ["integer operations", si(sums.integer_op, "OP")],
         *_byte_rows(report),
     ]
     if report.machine is not None:

@@ -29,6 +29,7 @@ class Totals:
         steps: How many steps were captured; 0 where the rows belong to no step.
         ranks: How many processes; sums go over all of them.
         time: Sum of the durations of all launches.
+        time_spread: (max − min) / median of ``time`` over the steps; NaN with one step.
         union_time: Time in which at least one launch ran, over all streams; of the longest rank.
             None where starts are not known.
         wall: Wall time of a step as the run recorded it, or None.
@@ -40,7 +41,7 @@ class Totals:
         model_flop: The same without work that checkpointing runs again.
         matrix_flop: The part of ``hardware_flop`` on the matrix pipe.
         elementwise_flop: The part on the vector pipe.
-        op: Σ integer operations, never part of FLOP.
+        integer_op: Σ integer operations, never part of FLOP.
         nbytes: Bytes per known level.
         attainable_time: As launched, or None.
         fused_time: If all were one launch, or None.
@@ -54,6 +55,7 @@ class Totals:
     steps: int
     ranks: int
     time: float
+    time_spread: float
     union_time: float | None
     wall: float | None
     launches: float
@@ -64,7 +66,7 @@ class Totals:
     model_flop: float
     matrix_flop: float
     elementwise_flop: float
-    op: float
+    integer_op: float
     nbytes: Mapping[MemoryLevel, float]
     attainable_time: float | None
     fused_time: float | None
@@ -90,6 +92,7 @@ def totals(profile: Profile, machine: Machine | None = None) -> Totals:
         steps=profile.step_count,
         ranks=ranks,
         time=whole.time,
+        time_spread=whole.time_spread,
         union_time=union_time(launches),
         wall=wall,
         launches=whole.launches,
@@ -100,7 +103,7 @@ def totals(profile: Profile, machine: Machine | None = None) -> Totals:
         model_flop=model.total_flop,
         matrix_flop=_pipe_flop(whole, Pipe.MATRIX),
         elementwise_flop=_pipe_flop(whole, Pipe.VECTOR),
-        op=whole.total_op,
+        integer_op=whole.total_op,
         nbytes=whole.nbytes,
         attainable_time=whole.attainable_time,
         fused_time=whole.fused_time,
