@@ -79,6 +79,12 @@ def unlisten(listener: Listener) -> None:
         _listeners = tuple(other for other in _listeners if other is not listener)
 
 
+def unlisten_all() -> None:
+    """Let nobody hear marks any more."""
+    global _listeners
+    _listeners = ()
+
+
 Handles = tuple[tuple[Listener, Any], ...]
 
 

@@ -58,8 +58,9 @@ class Outcome:
 
 
 _collecting = threading.Lock()
-_current: list[Region] = []
 _current_lock = threading.Lock()
+_current: list[Region] = []
+"""Regions that are open, in order of entry."""
 
 
 def switched_off() -> bool:
@@ -316,6 +317,21 @@ class Region:
         self.outcome = Outcome(Status.EMPTY, reason=reason)
         if self.on_end is not None:
             self.on_end(self, self.outcome)
+
+
+def _forget_in_child() -> None:
+    """A forked child (a data worker) captures nothing: its regions are over, its locks are new."""
+    global _collecting, _current_lock
+    _collecting, _current_lock = threading.Lock(), threading.Lock()
+    for region in _current:
+        region.stage, region._owns, region._lock = Stage.DONE, False, threading.RLock()
+        atexit.unregister(region._end)
+    _current.clear()
+    marks.unlisten_all()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)
 
 
 def _steps(number: int) -> str:

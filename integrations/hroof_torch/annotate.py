@@ -11,18 +11,34 @@ from hroof_torch.marking import MarkRanges
 from hroof_torch.tracker import Tracker
 
 
+_users = 0
+_shared: tuple[Tracker, LayerMap] | None = None
+
+
 class Annotation:
-    """Marks are on until ``remove`` is called or the block ends."""
+    """Marks are on until ``remove`` is called or the block ends; several may overlap."""
 
     def __init__(self, model: nn.Module) -> None:
-        layers = LayerMap()
-        layers.root(model)
-        self._tracker = Tracker(layers)
-        self._tracker.attach(MarkRanges(layers, self._tracker))
+        global _users, _shared
+        if _shared is None:
+            layers = LayerMap()
+            tracker = Tracker(layers)
+            tracker.attach(MarkRanges(layers, tracker))
+            _shared = (tracker, layers)
+        _shared[1].root(model)
+        _users += 1
+        self._removed = False
 
     def remove(self) -> None:
-        """Put everything back as it was; safe to call twice."""
-        self._tracker.detach()
+        """Stop marking; with the last one everything is as it was. Safe to call twice."""
+        global _users, _shared
+        if self._removed:
+            return
+        self._removed = True
+        _users -= 1
+        if _users == 0 and _shared is not None:
+            _shared[0].detach()
+            _shared = None
 
     def __enter__(self) -> Annotation:
         return self
@@ -40,6 +56,6 @@ def annotate(model: nn.Module) -> Annotation:
         A handle: usable in ``with``, and by ``.remove()``.
 
     Raises:
-        RuntimeError: Another annotation or a region is marking already.
+        RuntimeError: A region is measuring already.
     """
     return Annotation(model)

@@ -9,7 +9,7 @@ from typing import Any
 from hroof.attribution import Counted, Part, Timed
 from hroof.profile import bytes_column, flop_column, source_column
 from hroof.traffic import predict
-from hroof.units import MemoryLevel, Pipe, Precision, Source
+from hroof.units import MemoryLevel, Phase, Pipe, Precision, Source
 from hroof_torch.counting import Work
 from hroof_torch.events import Event
 from hroof_torch.layers import LOSS, LOSS_NAME, LayerMap
@@ -24,14 +24,6 @@ Row = dict[str, Any]
 Recount = Callable[[Timed], Work | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Priced:
-    """Work of a row as columns, with the traffic below L1 where it is predicted."""
-
-    columns: Row
-    view: bool = False
-
-
 @dataclass
 class Table:
     """Builds rows; one instance per profile.
@@ -40,6 +32,7 @@ class Table:
         layers: Where module calls are.
         caches: Capacities for the traffic model.
         recount: Work of a timed op from its own shapes.
+        optimizer_parts: Shares by layer of an optimizer op that was not counted, from its signature.
         device: Device of CPU rows.
         rank: Process of a distributed run.
     """
@@ -47,6 +40,7 @@ class Table:
     layers: LayerMap
     caches: Mapping[MemoryLevel, int]
     recount: Recount
+    optimizer_parts: Callable[[Any], tuple[Part, ...]]
     device: str = "cpu"
     rank: int = 0
     without_rule: set[str] = field(default_factory=set)
@@ -138,6 +132,8 @@ class Table:
         """One row, or one per layer where the op serves several."""
         counted = op.counted
         parts = counted.parts if counted is not None else ()
+        if counted is None and op.phase is Phase.OPTIMIZER and op.layer is None and not op.composite:
+            parts = self.optimizer_parts(op.signature)
         if not parts:
             owner = counted.owner if counted is not None else None
             parts = (Part(op.layer if owner is None else owner, 1.0),)

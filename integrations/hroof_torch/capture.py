@@ -24,7 +24,8 @@ from hroof_torch.counting import Work, recount
 from hroof_torch.layers import LOSS, LOSS_NAME, LayerMap
 from hroof_torch.marking import MarkRanges
 from hroof_torch.ranges import TraceRanges
-from hroof_torch.rows import Trace
+from hroof_torch.optimizers import ParameterShapes
+from hroof_torch.rows import COMPILED_OP, Trace
 from hroof_torch.steps import StepFinder
 from hroof_torch.timed import TimedSteps
 from hroof_torch.tracker import Frame, Tracker
@@ -49,6 +50,7 @@ class TorchCapture:
         self._compiled = CompiledStep(self._tracker)
         self._timed = TimedSteps()
         self._losses = LossWatch()
+        self._parameters = ParameterShapes(self._layers)
         self._stage = Stage.SKIP
         self._waiting: Callable[[], None] | None = None
         self._counted: list[Counted] = []
@@ -83,7 +85,7 @@ class TorchCapture:
         if self._stage is Stage.COUNT:
             return [self._counting if self._count_live else self._compiled, self._losses, *marking]
         if self._stage is Stage.TIME:
-            return [*marking, TraceRanges()]
+            return [self._parameters, *marking, TraceRanges()]
         return []
 
     def _begin_count(self) -> None:
@@ -136,7 +138,8 @@ class TorchCapture:
         if trace is None and not self._counted:
             return None
         device = describe_device()
-        table = Table(self._layers, device.caches, self._recount, _device_of(trace), _rank())
+        caches = device.caches if self._count_live else {}
+        table = Table(self._layers, caches, self._recount, self._parameters.parts, _device_of(trace), _rank())
         rows = self._timed_rows(table, trace) if trace is not None and trace.steps else self._counted_rows(table)
         return Profile.from_rows(rows, self._describe(table, trace, device.facts, device.name))
 
@@ -144,8 +147,8 @@ class TorchCapture:
         whole = [(op, work) for op, work in zip(trace.ops, trace.device_work, strict=True) if op.step >= 0]
         for step in range(len(trace.steps)):
             ops = [op for op, _ in whole if op.step == step]
-            fold_regions(ops, self._counted)
-            join(ops, self._counted)
+            rest = fold_regions(ops, self._counted)
+            join([op for op in ops if op.op != COMPILED_OP], rest)
         rows = table.rows([op for op, _ in whole], [work for _, work in whole], self._counted)
         return rows + table.unlinked_rows(trace.unlinked)
 

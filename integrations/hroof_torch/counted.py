@@ -14,6 +14,7 @@ from hroof_torch import private
 from hroof_torch.counting import CountedOp, CountingMode
 from hroof_torch.graph import NodeTagger, Sums, node_layer
 from hroof_torch.layers import LOSS, LayerMap
+from hroof_torch.optimizers import OptimizerSplit
 from hroof_torch.ranges import keeps_graph
 from hroof_torch.tracker import Frame, Tracker
 
@@ -37,66 +38,6 @@ class Where:
     is_sum: bool = False
     receiver: int | None = None
     parts: tuple[Part, ...] = ()
-
-
-class OptimizerSplit:
-    """Which layer's parameters the tensors of an optimizer's ops belong to."""
-
-    def __init__(self, optimizer: Any, layers: LayerMap) -> None:
-        self._layer_of: dict[int, int | None] = {}
-        self._last: tuple[Part, ...] = ()
-        self._last_shapes: list[torch.Size] = []
-        for group in getattr(optimizer, "param_groups", ()):
-            for parameter in group["params"]:
-                self._learn(parameter, layers.of_parameter(parameter), optimizer)
-
-    def _learn(self, parameter: torch.Tensor, layer: int | None, optimizer: Any) -> None:
-        state = optimizer.state.get(parameter, {})
-        tensors = [parameter, parameter.grad, *(state.values() if isinstance(state, dict) else ())]
-        for tensor in tensors:
-            if isinstance(tensor, torch.Tensor):
-                self._layer_of[id(tensor)] = layer
-
-    def parts(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Part, ...]:
-        """Shares of one op by layer: by the known tensors of its arguments, else as the op before."""
-        values = [*args, *kwargs.values()]
-        lists = [value for value in values if _is_tensor_list(value)]
-        if lists:
-            return self._split_lists(lists)
-        known = [id(v) for v in values if isinstance(v, torch.Tensor) and id(v) in self._layer_of]
-        if known:
-            self._last, self._last_shapes = (Part(self._layer_of[known[0]], 1.0),), []
-        return self._last if len(self._last) == 1 else ()
-
-    def _split_lists(self, lists: list[list[torch.Tensor]]) -> tuple[Part, ...]:
-        longest = max(lists, key=len)
-        known = [self._layer_at(lists, index) for index in range(len(longest))]
-        shapes = [tensor.shape for tensor in longest]
-        if not any(found for found, _ in known):
-            return self._last if shapes == self._last_shapes else ()
-        self._last = _shares([layer for _, layer in known], [tensor.numel() for tensor in longest])
-        self._last_shapes = shapes
-        return self._last
-
-    def _layer_at(self, lists: list[list[torch.Tensor]], index: int) -> tuple[bool, int | None]:
-        for tensors in lists:
-            if index < len(tensors) and id(tensors[index]) in self._layer_of:
-                return True, self._layer_of[id(tensors[index])]
-        return False, None
-
-
-def _is_tensor_list(value: Any) -> bool:
-    return isinstance(value, list | tuple) and bool(value) and all(isinstance(v, torch.Tensor) for v in value)
-
-
-def _shares(layers: list[int | None], sizes: list[int]) -> tuple[Part, ...]:
-    """Shares by elements, in order of the layers' first appearance."""
-    total = sum(sizes)
-    weights = sizes if total else [1] * len(sizes)
-    by_layer: dict[int | None, float] = {}
-    for layer, weight in zip(layers, weights, strict=True):
-        by_layer[layer] = by_layer.get(layer, 0.0) + weight / sum(weights)
-    return tuple(Part(layer, share) for layer, share in by_layer.items())
 
 
 class CountingStep:

@@ -81,6 +81,7 @@ class LayerMap:
         self._numbers: dict[tuple[int, str, str], int] = {}
         self._cache: weakref.WeakKeyDictionary[nn.Module, dict[int | None, int]] = weakref.WeakKeyDictionary()
         self._of_parameter: dict[int, int] = {}
+        self._aliases: dict[int, int] = {}
 
     def root(self, module: nn.Module) -> Root:
         """The model that a module called from outside any other belongs to; new ones are learnt."""
@@ -145,7 +146,18 @@ class LayerMap:
 
     def of_parameter(self, parameter: object) -> int | None:
         """The layer that holds a parameter (a tied one: the first that holds it)."""
-        return self._of_parameter.get(id(parameter))
+        found = self._of_parameter.get(id(parameter))
+        return self._aliases.get(id(parameter)) if found is None else found
+
+    def alias(self, copy: object, parameter: object) -> None:
+        """Let a copy of a parameter belong to the same layer."""
+        layer = self.of_parameter(parameter)
+        if layer is not None:
+            self._aliases[id(copy)] = layer
+
+    def forget_aliases(self) -> None:
+        """The copies are gone; others may get their identities."""
+        self._aliases.clear()
 
     def is_loss(self, layer: int) -> bool:
         """Whether a layer belongs to a loss module or another model without parameters."""

@@ -106,6 +106,9 @@ class Reader:
             context.end = min(event.end, above.end)
             if event.name.startswith(_NODE):
                 last_node = context
+            elif event.sequence >= 0 and event.kind == "op":
+                # A node takes its number when the op begins: the last op that could take it is the one.
+                self._made[(event.thread, event.sequence)] = context
             self._by_correlation[event.correlation] = context.op
             stack.append(context)
 
@@ -151,9 +154,6 @@ class Reader:
 
     def _op(self, event: Event, above: Context, name: str) -> Context:
         context = _inherit(above)
-        if event.sequence >= 0:
-            # Nodes take their number when the op begins; the last op that could take it is the one.
-            self._made[(event.thread, event.sequence)] = context
         outer = above.op
         if outer is not None and not outer.composite:
             return context

@@ -7,6 +7,7 @@ passes and optimizer steps together, and each leave unwinds to the depth noted a
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ class Frame:
         compiled: A module whose call enters compiled code; what it calls counts as this layer.
         outermost: A module that no other module called.
         optimizer: The optimizer whose step this is.
+        module: The module itself, for an outermost call.
         notes: Of the observer that measures.
         marks: Of the observer that marks.
     """
@@ -43,6 +45,7 @@ class Frame:
     compiled: bool = False
     outermost: bool = False
     optimizer: Any = None
+    module: nn.Module | None = None
     notes: Any = None
     marks: Any = None
 
@@ -140,7 +143,8 @@ class Tracker:
         layer = self.layers.at(module, top.layer if top else None)
         recompute = bool(stack and stack[-1].phase is Phase.BACKWARD) or _in_backward()
         phase = Phase.BACKWARD if recompute else Phase.LOSS if self.layers.is_loss(layer) else Phase.FORWARD
-        return Frame(phase, layer, recompute, private.is_compiled(module), top is None)
+        compiled = private.is_compiled(module)
+        return Frame(phase, layer, recompute, compiled, top is None, module=module if top is None else None)
 
     def _engine_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def _engine_run_backward(t_outputs: Any, *args: Any, **kwargs: Any) -> Any:
@@ -179,6 +183,17 @@ class Tracker:
             for observer in self._observers:
                 observer.leave(frame, result)
             stack.pop()
+
+
+def _detach_in_child() -> None:
+    """A forked child (a data worker) is followed by nobody."""
+    Tracker._lock = threading.Lock()
+    if Tracker._attached is not None:
+        Tracker._attached.detach()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_detach_in_child)
 
 
 def _in_backward() -> bool:

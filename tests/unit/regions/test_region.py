@@ -1,0 +1,431 @@
+"""The schedule of a region, with a capture that only takes notes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from hroof import integration, regions
+from hroof.errors import UsageError
+from hroof.integration import Stage
+from hroof.profile import Profile
+from hroof.regions import Outcome, Region, Status
+from hroof.regions.marks import Kind, Mark
+
+
+class NotedCapture:
+    """Fulfils ``Capture`` and writes down what it is told."""
+
+    def __init__(self, steps: integration.StepSink) -> None:
+        self.steps = steps
+        self.log: list[str] = []
+
+    def stage(self, stage: Stage) -> None:
+        self.log.append(str(stage))
+
+    def step_ended(self, number: int) -> None:
+        self.log.append(f"step {number}")
+
+    def profile(self) -> Profile | None:
+        return Profile.from_rows([{"op": "aten::mm"}]) if "time" in self.log else None
+
+    def seen(self) -> str:
+        return "It saw nothing else."
+
+
+class FakeIntegration:
+    FRAMEWORK = "fake"
+
+    def __init__(self) -> None:
+        self.captures: list[NotedCapture] = []
+
+    def capture(self, steps: integration.StepSink) -> NotedCapture:
+        self.captures.append(NotedCapture(steps))
+        return self.captures[-1]
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> FakeIntegration:
+    found = FakeIntegration()
+    monkeypatch.setattr(integration, "active", lambda: [found])
+    monkeypatch.delenv("HROOF", raising=False)
+    return found
+
+
+def run(region: Region, steps: int) -> None:
+    with region:
+        for _ in range(steps):
+            region.boundary()
+
+
+def test_skips_then_counts_one_step_then_times_some(fake: FakeIntegration) -> None:
+    region = Region(skip=2, steps=3)
+    run(region, 9)
+    assert fake.captures[0].log == ["count", "time", "step 1", "step 2", "done"]
+    assert region.outcome.status is Status.COMPLETE
+    assert region.outcome.reason == ""
+
+
+def test_counts_the_first_step_when_nothing_is_skipped(fake: FakeIntegration) -> None:
+    region = Region(skip=0, steps=1)
+    with region:
+        assert fake.captures[0].log == ["count"]
+        region.boundary()
+        assert fake.captures[0].log == ["count", "time"]
+        region.boundary()
+    assert fake.captures[0].log == ["count", "time", "done"]
+
+
+def test_hears_nothing_after_the_last_captured_step(fake: FakeIntegration) -> None:
+    region = Region(skip=0, steps=1)
+    run(region, 50)
+    assert fake.captures[0].log == ["count", "time", "done"]
+
+
+def test_the_result_is_there_as_soon_as_the_last_step_is_timed(fake: FakeIntegration) -> None:
+    heard: list[Outcome] = []
+    region = Region(skip=0, steps=1, on_end=lambda _, outcome: heard.append(outcome))
+    with region:
+        region.boundary()
+        region.boundary()
+        assert [outcome.status for outcome in heard] == [Status.COMPLETE]
+    assert len(heard) == 1
+
+
+@pytest.mark.parametrize(("seen", "call"), [(3, "skip=0, steps=2"), (6, "skip=2, steps=3"), (2, "skip=0, steps=1")])
+def test_too_few_steps_tell_the_call_that_would_fit(fake: FakeIntegration, seen: int, call: str) -> None:
+    region = Region(skip=5, steps=3)
+    run(region, seen)
+    assert region.outcome.status is (Status.PARTIAL if seen == 6 else Status.EMPTY)
+    assert f"saw {seen} steps and needs 9" in region.outcome.reason
+    assert f"hroof.region({call})" in region.outcome.reason
+
+
+def test_the_call_that_would_fit_fits(fake: FakeIntegration) -> None:
+    for seen in range(2, 12):
+        short = Region(skip=20, steps=3)
+        run(short, seen)
+        numbers = short.outcome.reason.split("hroof.region(")[1].rstrip(").")
+        arguments = dict(part.split("=") for part in numbers.split(", "))
+        region = Region(**{name: int(value) for name, value in arguments.items()})
+        run(region, seen)
+        assert region.outcome.status is Status.COMPLETE
+
+
+def test_no_step_at_all_asks_for_explicit_steps(fake: FakeIntegration) -> None:
+    region = Region()
+    run(region, 0)
+    assert region.outcome.status is Status.EMPTY
+    assert "hroof.step()" in region.outcome.reason
+
+
+def test_some_timed_steps_are_a_partial_result(fake: FakeIntegration) -> None:
+    region = Region(skip=0, steps=5)
+    run(region, 3)
+    assert region.outcome.status is Status.PARTIAL
+    assert region.outcome.profile is not None
+    assert region.outcome.profile.run["status"] == "partial"
+
+
+@pytest.mark.parametrize("error", [ValueError("boom"), KeyboardInterrupt(), SystemExit(3)])
+def test_an_exception_passes_and_the_partial_result_is_kept(fake: FakeIntegration, error: BaseException) -> None:
+    region = Region(skip=0, steps=5)
+    with pytest.raises(type(error)), region:
+        region.boundary()
+        region.boundary()
+        raise error
+    assert region.outcome.status is Status.PARTIAL
+    assert type(error).__name__ in region.outcome.reason
+    assert fake.captures[0].log[-1] == "done"
+
+
+def test_explicit_steps_replace_those_found(fake: FakeIntegration) -> None:
+    region = Region(skip=1, steps=2)
+    with region:
+        for _ in range(4):
+            region.boundary()  # the optimizer's
+            regions.step()
+    assert region.finished_steps == 4
+    assert region.outcome.status is Status.COMPLETE
+    assert region.explicit
+
+
+def test_explicit_steps_count_where_the_optimizer_did_not_step(fake: FakeIntegration) -> None:
+    region = Region(skip=0, steps=2)
+    with region:
+        for _ in range(3):
+            regions.step()
+    assert region.finished_steps == 3
+    assert fake.captures[0].log == ["count", "time", "step 1", "done"]
+
+
+def test_a_late_boundary_only_counts(fake: FakeIntegration) -> None:
+    region = Region(skip=1, steps=1)
+    with region:
+        region.boundary(count=1, clean=False)
+        assert fake.captures[0].log == []
+        region.boundary(count=1, clean=True)
+        assert fake.captures[0].log == ["count"]
+
+
+def test_a_counted_step_that_was_two_is_counted_again(fake: FakeIntegration) -> None:
+    region = Region(skip=0, steps=1)
+    with region:
+        region.boundary(count=2)
+        region.boundary()
+        region.boundary()
+    assert fake.captures[0].log == ["count", "count", "time", "done"]
+
+
+def test_an_inner_region_only_marks(fake: FakeIntegration) -> None:
+    outer, inner = Region(name="outer", skip=0, steps=1), Region(name="inner", skip=0, steps=1)
+    with outer, inner:
+        outer.boundary()
+        outer.boundary()
+    assert outer.outcome.status is Status.COMPLETE
+    assert inner.outcome.status is Status.MARKS
+    assert len(fake.captures) == 1
+
+
+def test_the_next_region_collects_again(fake: FakeIntegration) -> None:
+    for _ in range(2):
+        region = Region(skip=0, steps=1)
+        run(region, 2)
+        assert region.outcome.status is Status.COMPLETE
+    assert len(fake.captures) == 2
+
+
+def test_one_region_entered_twice_collects_once(fake: FakeIntegration) -> None:
+    region = Region(skip=0, steps=1)
+    with region:
+        with region:
+            region.boundary()
+        region.boundary()
+    assert region.outcome.status is Status.COMPLETE
+    assert len(fake.captures) == 1
+
+
+def test_a_decorated_function_adds_its_calls_up(fake: FakeIntegration) -> None:
+    region = Region(skip=2, steps=2)
+
+    @region
+    def train_step(value: int) -> int:
+        region.boundary()
+        return value + 1
+
+    assert [train_step(value) for value in range(6)] == [1, 2, 3, 4, 5, 6]
+    assert region.outcome.status is Status.COMPLETE
+    assert fake.captures[0].log == ["count", "time", "step 1", "done"]
+
+
+def test_a_decorated_function_that_raises_ends_the_region(fake: FakeIntegration) -> None:
+    region = Region(skip=0, steps=2)
+
+    @region
+    def fails() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        fails()
+    assert region.outcome.status is Status.EMPTY
+
+
+def test_a_decorated_coroutine_runs_inside(fake: FakeIntegration) -> None:
+    region = Region(skip=0, steps=1)
+
+    @region
+    async def train() -> str:
+        region.boundary()
+        await asyncio.sleep(0)
+        region.boundary()
+        return "done"
+
+    assert asyncio.run(train()) == "done"
+    assert region.outcome.status is Status.COMPLETE
+
+
+def test_interleaved_async_tasks_leave_in_any_order(fake: FakeIntegration) -> None:
+    async def task(region: Region, first: asyncio.Event, wait: asyncio.Event) -> None:
+        with region:
+            first.set()
+            await wait.wait()
+
+    async def both() -> list[Region]:
+        one, two = Region(name="one"), Region(name="two")
+        started, release_one, release_two = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        tasks = [asyncio.create_task(task(one, started, release_one))]
+        await started.wait()
+        started.clear()
+        tasks.append(asyncio.create_task(task(two, started, release_two)))
+        await started.wait()
+        release_one.set()  # the first entered leaves first
+        await tasks[0]
+        release_two.set()
+        await tasks[1]
+        return [one, two]
+
+    one, two = asyncio.run(both())
+    assert one.outcome.status is Status.EMPTY
+    assert two.outcome.status is Status.MARKS
+
+
+def test_threads_share_one_region(fake: FakeIntegration) -> None:
+    region = Region(skip=0, steps=1)
+    barrier = threading.Barrier(4)
+
+    def work() -> None:
+        with region:
+            barrier.wait()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(fake.captures) == 1
+    assert region.outcome.status is Status.EMPTY
+    run(follow := Region(skip=0, steps=1), 2)
+    assert follow.outcome.status is Status.COMPLETE
+
+
+def test_off_does_nothing(fake: FakeIntegration, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HROOF", "off")
+    region = Region()
+    run(region, 20)
+    assert fake.captures == []
+    assert region.outcome.status is Status.OFF
+
+
+def test_a_region_without_a_framework_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(integration, "active", list)
+    region = Region()
+    run(region, 3)
+    assert "import it before the region" in region.outcome.reason
+
+
+@pytest.mark.parametrize("where", ["stage", "step_ended", "profile"])
+def test_a_failing_capture_never_breaks_the_program(
+    fake: FakeIntegration, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("inside hroof")
+
+    monkeypatch.setattr(NotedCapture, where, fail)
+    region = Region(skip=0, steps=2)
+    with pytest.warns(regions.HroofWarning, match="inside hroof"):
+        run(region, 6)
+    assert region.outcome.status is Status.EMPTY
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        monkeypatch.undo()
+        monkeypatch.setattr(integration, "active", lambda: [fake])
+        run(after := Region(skip=0, steps=1), 3)
+    assert after.outcome.status is Status.COMPLETE
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"skip": -1}, {"steps": 0}, {"skip": 1.5}, {"steps": True}, {"name": ""}, {"name": 3}]
+)
+def test_impossible_arguments_are_refused(arguments: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        Region(**arguments)
+
+
+def test_a_forked_child_captures_nothing(fake: FakeIntegration) -> None:
+    if not hasattr(os, "fork"):
+        pytest.skip("this system cannot fork")
+    region = Region(skip=1, steps=1)
+    with region:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # threads of other tests
+            child = os.fork()
+        if child == 0:
+            region.boundary()
+            region.boundary()
+            regions.step()
+            os._exit(0 if fake.captures[0].log == [] and region.stage is Stage.DONE else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        for _ in range(3):
+            region.boundary()
+    assert region.outcome.status is Status.COMPLETE
+
+
+class Noted:
+    """A listener that writes everything down."""
+
+    def __init__(self) -> None:
+        self.log: list[tuple[str, str]] = []
+
+    def start(self, mark: Mark) -> Mark:
+        self.log.append(("start", f"{mark.kind} {mark.name}"))
+        return mark
+
+    def end(self, handle: Mark) -> None:
+        self.log.append(("end", f"{handle.kind} {handle.name}"))
+
+    def push(self, mark: Mark) -> None:
+        self.log.append(("push", mark.name))
+
+    def pop(self) -> None:
+        self.log.append(("pop", ""))
+
+
+@pytest.fixture
+def noted() -> Iterator[Noted]:
+    listener = Noted()
+    regions.listen(listener)
+    yield listener
+    regions.unlisten(listener)
+
+
+def leave_by(way: str) -> Callable[[], object]:
+    def returns() -> int:
+        with Region(name=way):
+            return 1
+
+    def breaks() -> None:
+        for _ in range(3):
+            with Region(name=way):
+                break
+
+    def closes() -> None:
+        def generator() -> Iterator[int]:
+            with Region(name=way):
+                yield 1
+                yield 2
+
+        values = generator()
+        next(values)
+        values.close()
+
+    def raises() -> None:
+        with pytest.raises(ZeroDivisionError), Region(name=way), Region(name=way):
+            raise ZeroDivisionError
+
+    return {"returns": returns, "breaks": breaks, "closes": closes, "raises": raises}[way]
+
+
+@pytest.mark.parametrize("way", ["returns", "breaks", "closes", "raises"])
+def test_every_mark_that_starts_ends(fake: FakeIntegration, noted: Noted, way: str) -> None:
+    leave_by(way)()
+    starts = [what for event, what in noted.log if event == "start"]
+    ends = [what for event, what in noted.log if event == "end"]
+    assert sorted(starts) == sorted(ends)
+    assert f"{Kind.REGION} {way}" in starts
+
+
+def test_captured_steps_are_marked(fake: FakeIntegration, noted: Noted) -> None:
+    run(Region(name="train", skip=1, steps=2), 6)
+    assert [what for event, what in noted.log if event == "start"] == [
+        "region train",
+        "step 1",
+        "step 2",
+        "step 3",
+    ]
+    assert noted.log[-1] == ("end", "region train")
