@@ -7,12 +7,37 @@ from typing import Any, assert_type
 
 import pandas as pd
 
+import hroof
 from hroof import integration
 from hroof.errors import HroofError, UsageError
 from hroof.machine import Ceiling, Machine
 from hroof.profile import Profile, flop_column
 from hroof.regions import marks
 from hroof.units import MemoryLevel, Pipe, Precision, parse, si
+
+
+def a_users_program(batches: list[int], folder: Path) -> None:
+    with hroof.region():
+        for _ in batches:
+            hroof.step()
+    with hroof.region("train", skip=5, steps=3, out=folder, show=False) as run:
+        assert_type(run, hroof.Run)
+    assert_type(run.report(), str)
+    assert_type(run.report(folder / "report.html", by=("layer", "phase"), force=True), str)
+    assert_type(run.profile, hroof.Profile)
+    assert_type(run.machine(), hroof.Machine | None)
+    assert_type(run.folder, Path | None)
+    hroof.region(skip="5")  # type: ignore[arg-type]
+
+
+@hroof.region("validate")
+def a_decorated_function(x: int) -> str:
+    return str(x)
+
+
+def a_decorator_keeps_the_signature() -> None:
+    assert_type(a_decorated_function(1), str)
+    a_decorated_function("1")  # type: ignore[arg-type]
 
 
 def profiles(folder: Path) -> None:
