@@ -104,9 +104,19 @@ class _Segment:
 
     def continues(self, before: _Segment) -> bool:
         """Whether nothing but the place tells this segment from the one before it."""
+        pairs = zip(before.dirty, self.dirty, strict=True)
         return self.writer == before.writer and all(
-            mine[0] == its[1] for mine, its in zip(self.dirty, before.dirty, strict=True)
+            first[1] == second[0] or (first[0] == first[1] and second[0] == second[1])
+            for first, second in pairs
         )
+
+    def absorb(self, following: _Segment) -> None:
+        """Take in the segment that continues this one."""
+        pairs = zip(self.dirty, following.dirty, strict=True)
+        self.end = following.end
+        self.dirty = [
+            (first[0], second[1] if first[1] == second[0] else first[1]) for first, second in pairs
+        ]
 
 
 def _common(one: _Interval, other: _Interval) -> _Interval:
@@ -119,10 +129,8 @@ def _joined(segments: list[_Segment]) -> list[_Segment]:
     """Seamless neighbours made one, so that a buffer keeps few segments."""
     joined = segments[:1]
     for segment in segments[1:]:
-        before = joined[-1]
-        if segment.continues(before):
-            pairs = zip(before.dirty, segment.dirty, strict=True)
-            before.end, before.dirty = segment.end, [(a[0], b[1]) for a, b in pairs]
+        if segment.continues(joined[-1]):
+            joined[-1].absorb(segment)
         else:
             joined.append(segment)
     return joined
@@ -205,11 +213,12 @@ class _Caches:
 
     def _take(self, operand: Operand) -> list[_Segment]:
         """Cut the front of a buffer out of what is known about it."""
-        known, nbytes = self._buffers.get(operand.buffer, []), operand.nbytes
+        known, nbytes = self._buffers.pop(operand.buffer, []), operand.nbytes
         end = known[-1].end if known else 0.0
-        if end <= nbytes:
-            self._buffers[operand.buffer] = []
-            return known if end == nbytes else [*known, _Segment(end, nbytes, _NEVER, nbytes)]
+        if end == nbytes:
+            return known
+        if end < nbytes:
+            return [*known, _Segment(end, nbytes, _NEVER, nbytes)]
         count = next(i for i, segment in enumerate(known) if segment.end >= nbytes)
         split = known[count]
         rest = [] if split.end == nbytes else [split.cut(nbytes, split.end)]
@@ -232,12 +241,13 @@ class _Caches:
         """Charge what the caches no longer hold of a segment that is touched again."""
         size = segment.end - segment.start
         first, final = _distances(segment, operand.nbytes, window)
+        index = self._now % self._period
         for place, capacity in enumerate(self._capacities):
             if first <= capacity and final <= capacity:
                 break  # every larger cache holds it as well
             held = _held(segment, first, final, capacity)
             if operand.read:
-                self.charges[place][self._now % self._period] += size - (held[1] - held[0])
+                self.charges[place][index] += size - (held[1] - held[0])
             if segment.writer != _CLEAN:
                 self._write_back(segment, place, held)
 
@@ -245,7 +255,7 @@ class _Caches:
         """Charge the dirty bytes that one cache no longer holds to their writer."""
         dirty = segment.dirty[place]
         if dirty[0] < dirty[1]:
-            still = _common(dirty, held)
+            still = _common(dirty, held) if held[0] < held[1] else held
             lost = (dirty[1] - dirty[0]) - (still[1] - still[0])
             self.charges[place][segment.writer % self._period] += lost
             segment.dirty[place] = still
@@ -261,8 +271,9 @@ class _Caches:
         else:
             for segment in segments:
                 segment.last, segment.span = now, nbytes
-            segments = _joined(segments)
-        self._buffers[operand.buffer] = segments + self._buffers[operand.buffer]
+            if len(segments) > 1:
+                segments = _joined(segments)
+        self._buffers[operand.buffer] = segments + self._buffers.get(operand.buffer, [])
 
 
 def _distances(segment: _Segment, nbytes: float, window: _Window) -> tuple[float, float]:
