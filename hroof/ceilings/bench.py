@@ -1,0 +1,127 @@
+"""The bench: measures kernels one after the other; a failing kernel becomes a warning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from hroof.ceilings.sampling import Clock, Samples, sample
+from hroof.ceilings.selection import Result, target
+from hroof.integration import CeilingKernel
+
+Progress = Callable[[str], None]
+Prepared = tuple[Callable[[], object], float]
+_Prepare = Callable[[], Prepared]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How long to measure.
+
+    Attributes:
+        seconds: For one kernel.
+        spread_seconds: For one kernel whose samples are spread over the whole run (DRAM).
+    """
+
+    seconds: float
+    spread_seconds: float
+
+
+class Bench:
+    """Kernels and what was measured of them.
+
+    Kernels that share their ``prepare`` are one measurement: on a CPU, for example, vector and
+    matrix work run in the same unit. One that fails once is not tried again.
+
+    Args:
+        kernels: Candidates for all ceilings.
+        clock: Seconds, monotonic.
+        progress: Hears the name of each kernel before it runs.
+    """
+
+    def __init__(
+        self,
+        kernels: Iterable[CeilingKernel],
+        *,
+        clock: Clock,
+        progress: Progress | None = None,
+    ) -> None:
+        self.kernels: list[CeilingKernel] = []
+        self._clock = clock
+        self._progress = progress
+        self._samples: dict[_Prepare, Samples] = {}
+        self._prepared: dict[_Prepare, Prepared] = {}
+        self._failures: dict[_Prepare, str] = {}
+        self._refused: list[str] = []
+        for kernel in kernels:
+            self._accept(kernel)
+
+    def _accept(self, kernel: CeilingKernel) -> None:
+        try:
+            target(kernel)
+        except ValueError as error:
+            self._refused.append(f"{kernel.name} was left out: {error}.")
+        else:
+            self.kernels.append(kernel)
+
+    def unique(self, kernels: Iterable[CeilingKernel]) -> list[CeilingKernel]:
+        """The kernels without those that are the same measurement as an earlier one."""
+        first: dict[_Prepare, CeilingKernel] = {}
+        for kernel in kernels:
+            first.setdefault(kernel.prepare, kernel)
+        return list(first.values())
+
+    def measure(self, kernel: CeilingKernel, seconds: float, *, keep: bool = False) -> None:
+        """Add samples of one kernel.
+
+        Args:
+            kernel: The kernel.
+            seconds: Time to spend.
+            keep: Keep its operands for the next time.
+        """
+        key = kernel.prepare
+        if key in self._failures:
+            return
+        if self._progress is not None:
+            self._progress(f"{target(kernel).label}: {kernel.name}")
+        try:
+            call, work = self._prepared[key] if key in self._prepared else kernel.prepare()
+            if keep:
+                self._prepared[key] = call, work
+            samples = sample(call, work, seconds=seconds, clock=self._clock)
+        except Exception as error:  # whatever a framework raises: the other kernels still count
+            self._failures[key] = reason(error)
+        else:
+            before = self._samples.get(key)
+            self._samples[key] = samples if before is None else before + samples
+
+    def release(self) -> None:
+        """Let go of all operands."""
+        self._prepared.clear()
+
+    @property
+    def results(self) -> list[Result]:
+        """Every kernel that has samples, in the order given."""
+        return [
+            Result(kernel, self._samples[kernel.prepare])
+            for kernel in self.kernels
+            if kernel.prepare in self._samples
+        ]
+
+    @property
+    def warnings(self) -> list[str]:
+        """A sentence for each kernel that failed or was refused."""
+        failed = [
+            f"{kernel.name} could not run, so it did not compete for {target(kernel).label}: "
+            f"{self._failures[kernel.prepare]}."
+            for kernel in self.unique(self.kernels)
+            if kernel.prepare in self._failures
+        ]
+        return [*self._refused, *failed]
+
+
+def reason(error: BaseException) -> str:
+    """The first line of an error, with its kind, without a full stop."""
+    lines = str(error).strip().splitlines()
+    kind = type(error).__name__
+    return f"{kind}: {lines[0].strip().rstrip('.')}" if lines else kind
