@@ -47,10 +47,18 @@ class Run(Region):
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         super().__exit__(kind, error, trace)
-        if self._entered == 0 and self.show and not self._reported and not os.environ.get(OUT_VARIABLE):
+        if (
+            self._entered == 0
+            and self.show
+            and not self._reported
+            and not os.environ.get(OUT_VARIABLE)
+        ):
             self._tell()
 
     _reported: bool = False
@@ -63,7 +71,9 @@ class Run(Region):
             CaptureError: Nothing was.
         """
         if self.outcome.profile is None:
-            raise CaptureError(f"Region {self.name!r} has no profile ({self.outcome.status}).", self.outcome.reason)
+            raise CaptureError(
+                f"Region {self.name!r} has no profile ({self.outcome.status}).", self.outcome.reason
+            )
         return self.outcome.profile
 
     def machine(self) -> Machine | None:
@@ -71,9 +81,13 @@ class Run(Region):
         from hroof import ceilings, integration
 
         framework = str(self.profile.run.get("framework", ""))
-        return ceilings.cached(integration.load(framework), str(self.profile.run.get("device") or "cpu"))
+        return ceilings.cached(
+            integration.load(framework), str(self.profile.run.get("device") or "cpu")
+        )
 
-    def report(self, path: str | Path | None = None, *, by: Sequence[str] = ("layer",), force: bool = False) -> str:
+    def report(
+        self, path: str | Path | None = None, *, by: Sequence[str] = ("layer",), force: bool = False
+    ) -> str:
         """The text report; with a path also a file of the kind that its suffix names.
 
         Args:
@@ -170,7 +184,9 @@ def _note_empty(outcome: Outcome) -> None:
     if out:
         from hroof.files import write_json
 
-        write_json(Path(out) / "empty.json", {"reason": outcome.reason, "status": str(outcome.status)})
+        write_json(
+            Path(out) / "empty.json", {"reason": outcome.reason, "status": str(outcome.status)}
+        )
 
 
 def free_folder(region: Run) -> Path:

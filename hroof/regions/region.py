@@ -115,10 +115,15 @@ class Region:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
-            raise UsageError(f"A region's name is text, not {self.name!r}.", "Write hroof.region('train').")
+            raise UsageError(
+                f"A region's name is text, not {self.name!r}.", "Write hroof.region('train')."
+            )
         for what, value, least in (("skip", self.skip, 0), ("steps", self.steps, 1)):
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise UsageError(f"{what}={value!r} is not a whole number of at least {least}.", "Give another one.")
+                raise UsageError(
+                    f"{what}={value!r} is not a whole number of at least {least}.",
+                    "Give another one.",
+                )
 
     def __enter__(self) -> Self:
         if switched_off():
@@ -132,7 +137,10 @@ class Region:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         with self._lock:
             if self._entered == 0:
@@ -169,7 +177,9 @@ class Region:
         if self.stage is Stage.DONE or self._owns:
             return
         if not _collecting.acquire(blocking=False):
-            self.outcome = Outcome(Status.MARKS, reason="Another region was collecting; this one only marked.")
+            self.outcome = Outcome(
+                Status.MARKS, reason="Another region was collecting; this one only marked."
+            )
             return
         self._owns = True
         try:
@@ -277,11 +287,18 @@ class Region:
         self._settle(profile, error, enough)
 
     def _settle(self, profile: Profile | None, error: BaseException | None, enough: bool) -> None:
-        status = Status.COMPLETE if enough else Status.PARTIAL if profile is not None else Status.EMPTY
+        status = (
+            Status.COMPLETE if enough else Status.PARTIAL if profile is not None else Status.EMPTY
+        )
         reason = "" if enough else self._why(error)
         if profile is not None:
             profile = profile.replace(
-                run={**profile.run, "name": self.name, "status": str(status), "status_reason": reason}
+                run={
+                    **profile.run,
+                    "name": self.name,
+                    "status": str(status),
+                    "status_reason": reason,
+                }
             )
         self.outcome = Outcome(status, profile, reason)
         if self.on_end is not None:
@@ -290,7 +307,9 @@ class Region:
     def _why(self, error: BaseException | None) -> str:
         """Why the region has less than was asked for, and the call that would fit."""
         if error is not None:
-            return f"The region ended with {type(error).__name__} after {_steps(self.finished_steps)}."
+            return (
+                f"The region ended with {type(error).__name__} after {_steps(self.finished_steps)}."
+            )
         if self._capture is None:
             return "No framework was imported when the region began: import it before the region."
         need = self.skip + 1 + self.steps
@@ -313,7 +332,9 @@ class Region:
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise error
         reason = str(error) if isinstance(error, HroofError) else f"hroof failed: {error!r}."
-        warnings.warn(f"Region {self.name!r} collects nothing. {reason}", HroofWarning, stacklevel=2)
+        warnings.warn(
+            f"Region {self.name!r} collects nothing. {reason}", HroofWarning, stacklevel=2
+        )
         self.outcome = Outcome(Status.EMPTY, reason=reason)
         if self.on_end is not None:
             self.on_end(self, self.outcome)

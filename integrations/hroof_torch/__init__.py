@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 try:
     import torch as _torch  # noqa: F401
 except ImportError as error:  # pragma: no cover - needs an environment without torch
-    raise ImportError("hroof_torch needs PyTorch; install it with: pip install 'hroof[torch]'") from error
+    raise ImportError(
+        "hroof_torch needs PyTorch; install it with: pip install 'hroof[torch]'"
+    ) from error
 
 from hroof.integration import Capture, CeilingKernel, Device, StepSink
 from hroof_torch.annotate import annotate

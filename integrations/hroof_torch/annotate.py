@@ -10,7 +10,6 @@ from hroof_torch.layers import LayerMap
 from hroof_torch.marking import MarkRanges
 from hroof_torch.tracker import Tracker
 
-
 _users = 0
 _shared: tuple[Tracker, LayerMap] | None = None
 
@@ -44,7 +43,10 @@ class Annotation:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.remove()
 

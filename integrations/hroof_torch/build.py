@@ -48,7 +48,9 @@ class Table:
     _priced: dict[int, Row] = field(default_factory=dict)
     _next: int = 0
 
-    def rows(self, ops: Sequence[Timed], device_work: Sequence[list[Event]], counted: Sequence[Counted]) -> list[Row]:
+    def rows(
+        self, ops: Sequence[Timed], device_work: Sequence[list[Event]], counted: Sequence[Counted]
+    ) -> list[Row]:
         """Rows of one or more steps, in order of start."""
         self._names = self.layers.names()
         self._price(counted)
@@ -60,7 +62,11 @@ class Table:
 
     def _price(self, counted: Sequence[Counted]) -> None:
         """Columns of every counted op; traffic is predicted over the whole step."""
-        traffic = predict([op.work.touch for op in counted], self.caches) if self.caches else [{} for _ in counted]
+        traffic = (
+            predict([op.work.touch for op in counted], self.caches)
+            if self.caches
+            else [{} for _ in counted]
+        )
         for op, below in zip(counted, traffic, strict=True):
             self._priced[id(op)] = {**self._work_columns(op.op, op.work), **_traffic_columns(below)}
 
@@ -88,7 +94,12 @@ class Table:
 
     def _cpu_rows(self, op: Timed) -> list[Row]:
         base = self._base(op)
-        base |= {"device": self.device, "stream": op.thread, "start": op.start, "duration": op.duration}
+        base |= {
+            "device": self.device,
+            "stream": op.thread,
+            "start": op.start,
+            "duration": op.duration,
+        }
         return self._split(op, {**base, **self._work(op)})
 
     def _device_rows(self, op: Timed, work: Sequence[Event]) -> list[Row]:
@@ -108,8 +119,20 @@ class Table:
         rows = []
         for event in events:
             time = {"start": event.start / 1e9, "duration": (event.end - event.start) / 1e9}
-            place = {"device": event.device, "stream": event.stream, "kernel": event.name, "rank": self.rank}
-            rows.append({"launch_id": self._take(), **place, **time, source_column("time"): Source.MEASURED.value})
+            place = {
+                "device": event.device,
+                "stream": event.stream,
+                "kernel": event.name,
+                "rank": self.rank,
+            }
+            rows.append(
+                {
+                    "launch_id": self._take(),
+                    **place,
+                    **time,
+                    source_column("time"): Source.MEASURED.value,
+                }
+            )
         return rows
 
     def _base(self, op: Timed) -> Row:
@@ -132,7 +155,12 @@ class Table:
         """One row, or one per layer where the op serves several."""
         counted = op.counted
         parts = counted.parts if counted is not None else ()
-        if counted is None and op.phase is Phase.OPTIMIZER and op.layer is None and not op.composite:
+        if (
+            counted is None
+            and op.phase is Phase.OPTIMIZER
+            and op.layer is None
+            and not op.composite
+        ):
             parts = self.optimizer_parts(op.signature)
         if not parts:
             owner = counted.owner if counted is not None else None
@@ -169,7 +197,12 @@ def _traffic_columns(below: Mapping[MemoryLevel, float]) -> Row:
 
 
 def _no_work() -> Row:
-    row: Row = {"bytes_read": 0.0, "bytes_written": 0.0, **_ZERO, source_column("flop"): Source.COUNTED.value}
+    row: Row = {
+        "bytes_read": 0.0,
+        "bytes_written": 0.0,
+        **_ZERO,
+        source_column("flop"): Source.COUNTED.value,
+    }
     for level in MemoryLevel:
         row[bytes_column(level)] = 0.0
         row[source_column(level)] = Source.COUNTED.value

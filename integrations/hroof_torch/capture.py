@@ -23,8 +23,8 @@ from hroof_torch.counted import CountingStep
 from hroof_torch.counting import Work, recount
 from hroof_torch.layers import LOSS, LOSS_NAME, LayerMap
 from hroof_torch.marking import MarkRanges
-from hroof_torch.ranges import TraceRanges
 from hroof_torch.optimizers import ParameterShapes
+from hroof_torch.ranges import TraceRanges
 from hroof_torch.rows import COMPILED_OP, Trace
 from hroof_torch.steps import StepFinder
 from hroof_torch.timed import TimedSteps
@@ -60,7 +60,11 @@ class TorchCapture:
 
     def stage(self, stage: Stage) -> None:
         """The step that begins now is counted or timed; ``DONE`` detaches everything."""
-        begin = {Stage.COUNT: self._begin_count, Stage.TIME: self._begin_time, Stage.DONE: self._end}.get(stage)
+        begin = {
+            Stage.COUNT: self._begin_count,
+            Stage.TIME: self._begin_time,
+            Stage.DONE: self._end,
+        }.get(stage)
         if begin is None:
             return
         if stage is not Stage.DONE and private.current_graph_task_id() != -1:
@@ -139,12 +143,22 @@ class TorchCapture:
             return None
         device = describe_device()
         caches = device.caches if self._count_live else {}
-        table = Table(self._layers, caches, self._recount, self._parameters.parts, _device_of(trace), _rank())
-        rows = self._timed_rows(table, trace) if trace is not None and trace.steps else self._counted_rows(table)
+        table = Table(
+            self._layers, caches, self._recount, self._parameters.parts, _device_of(trace), _rank()
+        )
+        rows = (
+            self._timed_rows(table, trace)
+            if trace is not None and trace.steps
+            else self._counted_rows(table)
+        )
         return Profile.from_rows(rows, self._describe(table, trace, device.facts, device.name))
 
     def _timed_rows(self, table: Table, trace: Trace) -> list[dict[str, Any]]:
-        whole = [(op, work) for op, work in zip(trace.ops, trace.device_work, strict=True) if op.step >= 0]
+        whole = [
+            (op, work)
+            for op, work in zip(trace.ops, trace.device_work, strict=True)
+            if op.step >= 0
+        ]
         for step in range(len(trace.steps)):
             ops = [op for op, _ in whole if op.step == step]
             rest = fold_regions(ops, self._counted)
@@ -155,19 +169,42 @@ class TorchCapture:
     def _counted_rows(self, table: Table) -> list[dict[str, Any]]:
         """Rows without time, of a run that ended before a step was timed."""
         ops = [
-            Timed(0, op.phase, op.layer, op.recompute, op.is_sum, op.op, op.signature, math.nan, math.nan, counted=op)
+            Timed(
+                0,
+                op.phase,
+                op.layer,
+                op.recompute,
+                op.is_sum,
+                op.op,
+                op.signature,
+                math.nan,
+                math.nan,
+                counted=op,
+            )
             for op in self._counted
         ]
         rows = table.rows(ops, [[] for _ in ops], self._counted)
         return [{**row, "source_time": "missing"} for row in rows]
 
     def _recount(self, op: Timed) -> Work | None:
-        template = next((twin.template for twin in self._counted if twin.op == op.op and twin.layer == op.layer), None)
+        template = next(
+            (
+                twin.template
+                for twin in self._counted
+                if twin.op == op.op and twin.layer == op.layer
+            ),
+            None,
+        )
         return recount(op.op, op.signature, template)
 
-    def _describe(self, table: Table, trace: Trace | None, facts: Any, device_name: str) -> dict[str, Any]:
+    def _describe(
+        self, table: Table, trace: Trace | None, facts: Any, device_name: str
+    ) -> dict[str, Any]:
         steps = trace.steps if trace is not None else []
-        walls = [{"step": number, "wall": (end - start) / 1e9} for number, (start, end) in enumerate(steps)]
+        walls = [
+            {"step": number, "wall": (end - start) / 1e9}
+            for number, (start, end) in enumerate(steps)
+        ]
         return {
             "program": list(sys.argv),
             "framework": "torch",
@@ -188,7 +225,9 @@ class TorchCapture:
     def _how_counted(self) -> str:
         if not self._counted:
             return "no step was counted"
-        return "in a live step" if self._count_live else "by a replay on fake tensors beside the run"
+        return (
+            "in a live step" if self._count_live else "by a replay on fake tensors beside the run"
+        )
 
     def _warnings(self, trace: Trace | None) -> list[str]:
         found = list(self._losses.warnings())
@@ -216,7 +255,10 @@ class TorchCapture:
             }
             for layer, name in layers
         ]
-        return [*described, {"name": LOSS_NAME, "type": "loss", "depth": LOSS, "parameters": 0, "container": False}]
+        return [
+            *described,
+            {"name": LOSS_NAME, "type": "loss", "depth": LOSS, "parameters": 0, "container": False},
+        ]
 
 
 def _device_of(trace: Trace | None) -> str:

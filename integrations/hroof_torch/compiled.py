@@ -75,7 +75,9 @@ class CompiledStep:
             self._replaying = False
             self._tracker.layers.forget_aliases()
 
-    def _run(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Counted]:
+    def _run(
+        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> list[Counted]:
         fake = FakeTensorMode(allow_non_fake_inputs=True)
         state = {name: self._fake(fake, tensor) for name, tensor in _state(module)}
         inputs = pytree.tree_map_only(torch.Tensor, fake.from_tensor, (args, kwargs))
@@ -105,7 +107,10 @@ class CompiledStep:
             "Compiled code ran: its FLOP are those of the uncompiled ops, its bytes at least what must be read; "
             "traffic below L1 is not predicted."
         ]
-        return found + [f"A model call could not be replayed for counting: {problem}." for problem in self._problems]
+        return found + [
+            f"A model call could not be replayed for counting: {problem}."
+            for problem in self._problems
+        ]
 
 
 def _is_model_call(frame: Frame) -> bool:
@@ -161,7 +166,14 @@ def _share(rows: list[Timed], inside: list[Counted]) -> None:
     for row in rows:
         share = row.duration / total if total else 1 / len(rows)
         row.counted = Counted(
-            row.phase, row.layer, row.recompute, False, row.op, row.signature, work.scaled(share), row.layer
+            row.phase,
+            row.layer,
+            row.recompute,
+            False,
+            row.op,
+            row.signature,
+            work.scaled(share),
+            row.layer,
         )
 
 

@@ -13,7 +13,7 @@ from hroof.units import Phase
 from hroof_torch import private
 from hroof_torch.counting import CountedOp, CountingMode
 from hroof_torch.graph import NodeTagger, Sums, node_layer
-from hroof_torch.layers import LOSS, LayerMap
+from hroof_torch.layers import LOSS
 from hroof_torch.optimizers import OptimizerSplit
 from hroof_torch.ranges import keeps_graph
 from hroof_torch.tracker import Frame, Tracker

@@ -60,7 +60,11 @@ def read_kineto(
         signature: Makes a signature of (structured input shapes, dtypes).
         device_name: Name of the device type of device work.
     """
-    return [event for event in (_read(raw, signature, device_name) for raw in events) if event is not None]
+    return [
+        event
+        for event in (_read(raw, signature, device_name) for raw in events)
+        if event is not None
+    ]
 
 
 def _read(raw: Any, signature: Callable[[Any, Any], Hashable], device_name: str) -> Event | None:
@@ -77,7 +81,11 @@ def _read(raw: Any, signature: Callable[[Any, Any], Hashable], device_name: str)
             raw.correlation_id(),
             signature=lambda: signature(raw.structured_input_shapes(), raw.dtypes()),
         )
-    kinds: dict[str, EventKind] = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
+    kinds: dict[str, EventKind] = {
+        "kernel": "kernel",
+        "gpu_memcpy": "memcpy",
+        "gpu_memset": "memset",
+    }
     if activity not in kinds:
         return None
     return Event(

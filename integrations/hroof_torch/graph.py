@@ -27,7 +27,9 @@ def tensors_of(value: Any, depth: int = 4) -> Iterator[torch.Tensor]:
     for leaf in leaves:
         if isinstance(leaf, torch.Tensor):
             yield leaf
-        elif depth > 0 and hasattr(leaf, "__dict__") and not isinstance(leaf, type | torch.nn.Module):
+        elif (
+            depth > 0 and hasattr(leaf, "__dict__") and not isinstance(leaf, type | torch.nn.Module)
+        ):
             for inner in list(vars(leaf).values()):
                 yield from tensors_of(inner, depth - 1)
 

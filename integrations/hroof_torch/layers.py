@@ -13,7 +13,12 @@ LOSS = -1
 
 LOSS_NAME = "(loss)"
 
-_WRAPPERS = ("DataParallel", "DistributedDataParallel", "OptimizedModule", "FullyShardedDataParallel")
+_WRAPPERS = (
+    "DataParallel",
+    "DistributedDataParallel",
+    "OptimizedModule",
+    "FullyShardedDataParallel",
+)
 """Modules that hold another under one attribute and are no layer of their own."""
 
 
@@ -45,7 +50,9 @@ class Root:
     type: str
     is_loss: bool
     has_parameters: bool
-    places: weakref.WeakKeyDictionary[nn.Module, list[str]] = field(default_factory=weakref.WeakKeyDictionary)
+    places: weakref.WeakKeyDictionary[nn.Module, list[str]] = field(
+        default_factory=weakref.WeakKeyDictionary
+    )
 
 
 def is_wrapper(module: nn.Module) -> bool:
@@ -79,7 +86,9 @@ class LayerMap:
         self._roots: list[Root] = []
         self._root_of: weakref.WeakKeyDictionary[nn.Module, int] = weakref.WeakKeyDictionary()
         self._numbers: dict[tuple[int, str, str], int] = {}
-        self._cache: weakref.WeakKeyDictionary[nn.Module, dict[int | None, int]] = weakref.WeakKeyDictionary()
+        self._cache: weakref.WeakKeyDictionary[nn.Module, dict[int | None, int]] = (
+            weakref.WeakKeyDictionary()
+        )
         self._of_parameter: dict[int, int] = {}
         self._aliases: dict[int, int] = {}
 
@@ -166,11 +175,19 @@ class LayerMap:
 
     def names(self) -> list[str]:
         """The qualified name of every layer; with several models, the model's class comes first."""
-        models = [number for number, root in enumerate(self._roots) if root.has_parameters and not root.is_loss]
+        models = [
+            number
+            for number, root in enumerate(self._roots)
+            if root.has_parameters and not root.is_loss
+        ]
         labels = _labels([root.type for root in self._roots])
         names = []
         for layer in self.layers:
-            prefix = [] if len(models) <= 1 and layer.root in models and layer.path else [labels[layer.root]]
+            prefix = (
+                []
+                if len(models) <= 1 and layer.root in models and layer.path
+                else [labels[layer.root]]
+            )
             names.append(".".join([*prefix, layer.path] if layer.path else prefix))
         return names
 

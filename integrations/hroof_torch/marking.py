@@ -27,8 +27,14 @@ class MarkRanges:
         """A module, a backward pass or an optimizer step begins."""
         self._tagger.enter(frame, args, kwargs)
         if frame.layer is not None:
-            begun = marks.start(Mark(Kind.PHASE, str(frame.phase))) if frame.outermost and not frame.recompute else ()
-            heard = marks.push(Mark(Kind.LAYER, self._name(frame.layer), str(frame.phase), frame.recompute))
+            begun = (
+                marks.start(Mark(Kind.PHASE, str(frame.phase)))
+                if frame.outermost and not frame.recompute
+                else ()
+            )
+            heard = marks.push(
+                Mark(Kind.LAYER, self._name(frame.layer), str(frame.phase), frame.recompute)
+            )
             frame.marks = (begun, heard, [])
             return
         frame.marks = (marks.start(Mark(Kind.PHASE, str(frame.phase))), (), [])

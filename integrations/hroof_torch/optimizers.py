@@ -60,7 +60,11 @@ class OptimizerSplit:
 
 
 def _is_tensor_list(value: Any) -> bool:
-    return isinstance(value, list | tuple) and bool(value) and all(isinstance(v, torch.Tensor) for v in value)
+    return (
+        isinstance(value, list | tuple)
+        and bool(value)
+        and all(isinstance(v, torch.Tensor) for v in value)
+    )
 
 
 def _shares(layers: list[int | None], sizes: list[int]) -> tuple[Part, ...]:
@@ -108,5 +112,10 @@ class ParameterShapes:
     def _single(self, shapes: Sequence[tuple[int, ...]]) -> tuple[Part, ...]:
         if not shapes:
             return ()
-        places = {layer for parameters in self._of.values() for layer, shape in parameters if shape == shapes[0]}
+        places = {
+            layer
+            for parameters in self._of.values()
+            for layer, shape in parameters
+            if shape == shapes[0]
+        }
         return (Part(places.pop(), 1.0),) if len(places) == 1 else ()

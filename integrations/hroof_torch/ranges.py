@@ -37,7 +37,9 @@ class Range:
 def name_of(frame: Frame, *, keeps_graph: bool = False) -> str:
     """Name of the range of a frame; ``read`` is its inverse."""
     if frame.layer is not None:
-        flags = ("r" * frame.recompute) + ("o" * frame.outermost) + ("l" * (frame.phase is Phase.LOSS))
+        flags = (
+            ("r" * frame.recompute) + ("o" * frame.outermost) + ("l" * (frame.phase is Phase.LOSS))
+        )
         return f"{PREFIX}layer:{frame.layer}:{flags}"
     return f"{PREFIX}{frame.phase}:{'g' if keeps_graph else ''}"
 

@@ -159,7 +159,9 @@ class Reader:
             return context
         in_node = context.phase is Phase.BACKWARD and not context.in_layer
         found = Found(event, context, name, self._is_composite(name))
-        found.recompute = context.recompute or (in_node and event.sequence >= 0 and not self._builds(event))
+        found.recompute = context.recompute or (
+            in_node and event.sequence >= 0 and not self._builds(event)
+        )
         found.is_sum = in_node and not context.in_body and name in ("aten::add", "aten::add_")
         if outer is not None:
             outer.inside += event.end - event.start
@@ -220,7 +222,9 @@ def read_trace(events: Iterable[Event], is_composite: Callable[[str], bool]) -> 
     reader = Reader(is_composite)
     for _, of_thread in sorted(_by_thread(ordered).items()):
         reader.thread(of_thread)
-    unlinked = _link(reader, [event for event in ordered if event.kind in ("kernel", "memcpy", "memset")])
+    unlinked = _link(
+        reader, [event for event in ordered if event.kind in ("kernel", "memcpy", "memset")]
+    )
     found = sorted(reader.found, key=lambda item: (item.event.start, -item.event.end))
     marks = sorted(reader.step_marks)
     origin = marks[0] if marks else ordered[0].start if ordered else 0

@@ -7,6 +7,7 @@ import weakref
 from typing import Any
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from hroof.integration import StepSink
 
@@ -34,11 +35,13 @@ class StepFinder:
     def start(self, *, look_around: bool) -> None:
         """Begin to count; with ``look_around`` the optimizers that are alive now are taken as the loop's."""
         if look_around:
-            alive = [value for value in gc.get_objects() if isinstance(value, torch.optim.Optimizer)]
+            alive = [
+                value for value in gc.get_objects() if issubclass(type(value), torch.optim.Optimizer)
+            ]
             for optimizer in alive:
                 self._last[optimizer] = 0
             self._known = bool(alive)
-        self._hook = torch.optim.optimizer.register_optimizer_step_post_hook(self._after)
+        self._hook = register_optimizer_step_post_hook(self._after)
 
     def stop(self) -> None:
         """Take the hook away; safe to call twice."""
@@ -61,7 +64,9 @@ class StepFinder:
             self._sink.boundary(count=int(repeated) + int(whole), clean=whole)
 
     def _loop(self) -> list[Any]:
-        return [other for other, cycle in self._last.items() if self._cycle - cycle <= _FORGET_AFTER]
+        return [
+            other for other, cycle in self._last.items() if self._cycle - cycle <= _FORGET_AFTER
+        ]
 
     def _next_cycle(self) -> None:
         self._cycle += 1

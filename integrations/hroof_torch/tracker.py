@@ -15,6 +15,10 @@ from typing import Any, Literal, Protocol
 
 import torch
 from torch import nn
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
 
 from hroof.units import Phase
 from hroof_torch import private
@@ -107,8 +111,8 @@ class Tracker:
         engine = private.engine_run_backward()
         nn.Module.__call__ = self._module_call(module_call)  # type: ignore[method-assign]
         private.replace_engine_run_backward(self._engine_call(engine))
-        before = torch.optim.optimizer.register_optimizer_step_pre_hook(self._before_step)
-        after = torch.optim.optimizer.register_optimizer_step_post_hook(self._after_step)
+        before = register_optimizer_step_pre_hook(self._before_step)
+        after = register_optimizer_step_post_hook(self._after_step)
 
         def restore() -> None:
             nn.Module.__call__ = module_call  # type: ignore[method-assign]
@@ -142,9 +146,17 @@ class Tracker:
             return Frame(top.phase, top.layer, top.recompute, True)
         layer = self.layers.at(module, top.layer if top else None)
         recompute = bool(stack and stack[-1].phase is Phase.BACKWARD) or _in_backward()
-        phase = Phase.BACKWARD if recompute else Phase.LOSS if self.layers.is_loss(layer) else Phase.FORWARD
+        phase = (
+            Phase.BACKWARD
+            if recompute
+            else Phase.LOSS
+            if self.layers.is_loss(layer)
+            else Phase.FORWARD
+        )
         compiled = private.is_compiled(module)
-        return Frame(phase, layer, recompute, compiled, top is None, module=module if top is None else None)
+        return Frame(
+            phase, layer, recompute, compiled, top is None, module=module if top is None else None
+        )
 
     def _engine_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def _engine_run_backward(t_outputs: Any, *args: Any, **kwargs: Any) -> Any:

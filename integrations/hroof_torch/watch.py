@@ -33,4 +33,6 @@ class LossWatch:
         """What the reader should know."""
         if not self._not_finite:
             return []
-        return ["The loss was not finite (NaN or infinity): the times stand, but the training does not."]
+        return [
+            "The loss was not finite (NaN or infinity): the times stand, but the training does not."
+        ]

@@ -98,8 +98,12 @@ def test_the_result_is_there_as_soon_as_the_last_step_is_timed(fake: FakeIntegra
     assert len(heard) == 1
 
 
-@pytest.mark.parametrize(("seen", "call"), [(3, "skip=0, steps=2"), (6, "skip=2, steps=3"), (2, "skip=0, steps=1")])
-def test_too_few_steps_tell_the_call_that_would_fit(fake: FakeIntegration, seen: int, call: str) -> None:
+@pytest.mark.parametrize(
+    ("seen", "call"), [(3, "skip=0, steps=2"), (6, "skip=2, steps=3"), (2, "skip=0, steps=1")]
+)
+def test_too_few_steps_tell_the_call_that_would_fit(
+    fake: FakeIntegration, seen: int, call: str
+) -> None:
     region = Region(skip=5, steps=3)
     run(region, seen)
     assert region.outcome.status is (Status.PARTIAL if seen == 6 else Status.EMPTY)
@@ -134,7 +138,9 @@ def test_some_timed_steps_are_a_partial_result(fake: FakeIntegration) -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("boom"), KeyboardInterrupt(), SystemExit(3)])
-def test_an_exception_passes_and_the_partial_result_is_kept(fake: FakeIntegration, error: BaseException) -> None:
+def test_an_exception_passes_and_the_partial_result_is_kept(
+    fake: FakeIntegration, error: BaseException
+) -> None:
     region = Region(skip=0, steps=5)
     with pytest.raises(type(error)), region:
         region.boundary()
@@ -330,7 +336,8 @@ def test_a_failing_capture_never_breaks_the_program(
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"skip": -1}, {"steps": 0}, {"skip": 1.5}, {"steps": True}, {"name": ""}, {"name": 3}]
+    "arguments",
+    [{"skip": -1}, {"steps": 0}, {"skip": 1.5}, {"steps": True}, {"name": ""}, {"name": 3}],
 )
 def test_impossible_arguments_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(UsageError):

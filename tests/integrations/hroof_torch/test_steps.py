@@ -1,0 +1,200 @@
+"""Where steps end, in loops of every kind."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from torch import nn
+
+from hroof_torch.steps import StepFinder
+
+optimizer_module = importlib.import_module("torch.optim.optimizer")
+
+
+class Sink:
+    name, skip, steps = "test", 5, 3
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[int, bool]] = []
+
+    def boundary(self, *, count: int = 1, clean: bool = True, explicit: bool = False) -> None:
+        self.heard.append((count, clean))
+
+    @property
+    def total(self) -> int:
+        return sum(count for count, _ in self.heard)
+
+
+@pytest.fixture
+def sink() -> Sink:
+    return Sink()
+
+
+@pytest.fixture
+def finder(sink: Sink) -> Iterator[StepFinder]:
+    found = StepFinder(sink)
+    found.start(look_around=False)
+    yield found
+    found.stop()
+
+
+def optimizer(rate: float = 0.1) -> tuple[nn.Module, torch.optim.Optimizer]:
+    model = nn.Linear(3, 2)
+    return model, torch.optim.SGD(model.parameters(), rate)
+
+
+def backward(model: nn.Module) -> None:
+    model(torch.randn(4, 3)).sum().backward()
+
+
+def test_one_optimizer_ends_a_step_each_time(sink: Sink, finder: StepFinder) -> None:
+    model, sgd = optimizer()
+    for _ in range(6):
+        backward(model)
+        sgd.step()
+    assert sink.heard == [(2, True), (1, True), (1, True), (1, True), (1, True)]
+    assert finder.optimizer_steps == 6
+
+
+def test_micro_batches_belong_to_one_step(sink: Sink, finder: StepFinder) -> None:
+    model, sgd = optimizer()
+    for batch in range(12):
+        backward(model)
+        if batch % 4 == 3:
+            sgd.step()
+            sgd.zero_grad()
+    assert sink.total == 3
+
+
+def test_two_optimizers_share_a_step(sink: Sink, finder: StepFinder) -> None:
+    (critic, first), (generator, second) = optimizer(), optimizer()
+    for _ in range(4):
+        backward(critic)
+        first.step()
+        backward(generator)
+        second.step()
+    assert sink.total == 4
+    assert sink.heard[-1] == (1, True)
+
+
+def test_a_step_ends_at_the_last_of_its_optimizers(sink: Sink, finder: StepFinder) -> None:
+    (critic, first), (generator, second) = optimizer(), optimizer()
+    for _ in range(3):
+        backward(critic)
+        first.step()
+        before = len(sink.heard)
+        backward(generator)
+        second.step()
+    assert len(sink.heard) == before + 1
+
+
+def test_an_optimizer_that_repeats_ends_a_step(sink: Sink, finder: StepFinder) -> None:
+    (critic, first), (generator, second) = optimizer(), optimizer()
+    for _ in range(4):
+        for _ in range(3):
+            backward(critic)
+            first.step()
+        backward(generator)
+        second.step()
+    assert sink.total >= 8
+    assert any(clean for _, clean in sink.heard)
+
+
+def test_looking_around_knows_the_optimizers_at_once(sink: Sink) -> None:
+    (_, first), (_, second) = optimizer(), optimizer()
+    finder = StepFinder(sink)
+    finder.start(look_around=True)
+    try:
+        for _ in range(2):
+            first.step()
+            second.step()
+    finally:
+        finder.stop()
+    assert sink.heard == [(1, True), (1, True)]
+
+
+def test_an_optimizer_that_never_steps_is_forgotten(sink: Sink) -> None:
+    model, used = optimizer()
+    _, unused = optimizer()
+    finder = StepFinder(sink)
+    finder.start(look_around=True)
+    try:
+        for _ in range(8):
+            backward(model)
+            used.step()
+    finally:
+        finder.stop()
+    assert sink.total == 8
+    assert sink.heard[-1] == (1, True)
+    assert unused
+
+
+def test_optimizers_that_step_inside_backward(sink: Sink, finder: StepFinder) -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+    optimizers = {parameter: torch.optim.SGD([parameter], 0.1) for parameter in model.parameters()}
+
+    def step_now(parameter: torch.Tensor) -> None:
+        optimizers[parameter].step()
+        optimizers[parameter].zero_grad()
+
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(step_now)
+    for _ in range(5):
+        backward(model)
+    assert sink.total == 5
+    assert finder.optimizer_steps == 20
+
+
+@pytest.mark.parametrize(
+    "make", [torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.Adagrad]
+)
+def test_every_kind_of_optimizer_is_heard(
+    sink: Sink, finder: StepFinder, make: Callable[..., torch.optim.Optimizer]
+) -> None:
+    model = nn.Linear(3, 2)
+    made = make(model.parameters())
+    for _ in range(3):
+        backward(model)
+        made.step()
+    assert sink.total == 3
+
+
+def test_closures_of_lbfgs_are_one_step(sink: Sink, finder: StepFinder) -> None:
+    model = nn.Linear(3, 2)
+    lbfgs = torch.optim.LBFGS(model.parameters(), max_iter=3)
+
+    def closure() -> torch.Tensor:
+        lbfgs.zero_grad()
+        loss = model(torch.ones(4, 3)).pow(2).sum()
+        loss.backward()
+        return loss
+
+    for _ in range(3):
+        lbfgs.step(closure)
+    assert sink.total == 3
+
+
+def test_nothing_is_heard_after_stop(sink: Sink) -> None:
+    model, sgd = optimizer()
+    finder = StepFinder(sink)
+    finder.start(look_around=False)
+    finder.stop()
+    finder.stop()
+    for _ in range(3):
+        backward(model)
+        sgd.step()
+    assert sink.heard == []
+    assert finder.optimizer_steps == 0
+
+
+def test_no_hook_is_left_behind(sink: Sink) -> None:
+    hooks = optimizer_module._global_optimizer_post_hooks
+    before = len(hooks)
+    finder = StepFinder(sink)
+    finder.start(look_around=True)
+    assert len(hooks) == before + 1
+    finder.stop()
+    assert len(hooks) == before
