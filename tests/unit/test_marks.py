@@ -121,6 +121,15 @@ def test_leaving_without_having_come_does_nothing() -> None:
     assert marks.listeners() == ()
 
 
+def test_all_may_leave_at_once() -> None:
+    listener = Recorder()
+    marks.listen(listener)
+    marks.unlisten_all()
+    assert marks.listeners() == ()
+    assert marks.push(LAYER) == ()
+    assert listener.heard == []
+
+
 def test_any_thread_may_end_a_process_wide_span() -> None:
     listener = Recorder()
     marks.listen(listener)
