@@ -80,8 +80,10 @@ def unlisten(listener: Listener) -> None:
 
 
 def unlisten_all() -> None:
-    """Let nobody hear marks any more."""
-    global _listeners
+    """Let nobody hear marks any more; safe in a child process just forked."""
+    global _listeners, _changing
+    # Another thread of the parent may have held the lock, and does not live here to release it.
+    _changing = threading.Lock()
     _listeners = ()
 
 

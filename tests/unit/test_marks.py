@@ -130,6 +130,13 @@ def test_all_may_leave_at_once() -> None:
     assert listener.heard == []
 
 
+def test_a_lock_that_a_fork_left_held_hinders_nobody() -> None:
+    with marks._changing:
+        marks.unlisten_all()
+        marks.listen(Recorder())
+    assert len(marks.listeners()) == 1
+
+
 def test_any_thread_may_end_a_process_wide_span() -> None:
     listener = Recorder()
     marks.listen(listener)
