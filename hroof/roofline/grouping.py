@@ -73,6 +73,10 @@ class Groups:
         """Groups that have at least one of the rows in their median step."""
         return np.bincount(self.codes[rows & (self.weights > 0)], minlength=len(self.keys)) > 0
 
+    def ever(self, rows: Flags) -> Flags:
+        """Groups that have at least one of the rows in any step."""
+        return np.bincount(self.codes[rows], minlength=len(self.keys)) > 0
+
     def worst(self, column: Indices, rows: Flags) -> Indices:
         """Per group the largest of a column over some rows; -1 for groups without any."""
         result = np.full(len(self.keys), -1, dtype=np.int64)

@@ -129,7 +129,7 @@ class _Table:
         return cls(
             groups=groups,
             launches=groups.sum(count),
-            time=_or_nan(groups.sum(duration), groups.any(~np.isnan(duration))),
+            time=_or_nan(groups.sum(duration), groups.ever(~np.isnan(duration))),
             flop={pair: groups.sum(c) for pair, c in flop_values(launches, "nominal").items()},
             least={pair: groups.sum(c) for pair, c in flop_values(launches, "least").items()},
             nbytes={

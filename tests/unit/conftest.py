@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -31,6 +32,7 @@ def build_row(
         "op": op,
         "duration": microseconds * 1e-6,
         "launches": 1.0,
+        "recompute": False,
         "device": "cpu",
         "source_time": "measured",
         "source_flop": "counted",
@@ -144,3 +146,16 @@ def machine() -> Machine:
 def rows() -> pd.DataFrame:
     """The launch table of the small run."""
     return build_profile().launches
+
+
+@pytest.fixture(scope="session")
+def build() -> SimpleNamespace:
+    """The builders above, for tests that need other rows or another machine."""
+    return SimpleNamespace(
+        flop=flop,
+        row=build_row,
+        rows=build_rows,
+        run=build_run,
+        profile=build_profile,
+        machine=build_machine,
+    )
