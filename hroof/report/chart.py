@@ -1,0 +1,152 @@
+"""Roofline charts as PNG, SVG and PDF; the only module that imports matplotlib."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hroof.errors import MissingError, UsageError
+from hroof.files import write_atomic
+from hroof.machine import Machine
+from hroof.report.drawing import Artists, Drawing
+from hroof.report.look import FAINT, INK, MUTED, PAPER, subtitle
+from hroof.report.scene import Spot, compose, spot
+from hroof.roofline import Point, points
+from hroof.units import MemoryLevel
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from hroof.profile import Profile
+
+__all__ = ["FORMATS", "Artists", "Spot", "draw_file", "roofline", "svg"]
+
+FORMATS = ("png", "svg", "pdf")
+
+_STYLE = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9.0,
+    "text.color": INK,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "svg.hashsalt": "hroof",
+    "svg.fonttype": "path",
+    "pdf.fonttype": 42,
+    "path.simplify": False,
+}
+
+
+def roofline(
+    points: Sequence[Point | Spot],
+    machine: Machine | None,
+    *,
+    levels: Sequence[MemoryLevel] | None = None,
+    title: str | None = None,
+    ax: Axes | None = None,
+) -> Artists:
+    """Draw a hierarchical Roofline.
+
+    Args:
+        points: Groups of launches; zero-FLOP ones are named in the caption.
+        machine: Its ceilings; None: no roofs.
+        levels: Show only these memory levels.
+        title: Heading; None: the name of the machine.
+        ax: Draw here instead of on a figure of its own.
+
+    Raises:
+        MissingError: matplotlib is not installed.
+    """
+    scene = compose([p if isinstance(p, Spot) else spot(p) for p in points], machine, levels)
+    with _style():
+        axes = _axes() if ax is None else ax
+        drawing = Drawing(scene, axes, _renderer(axes))
+        return drawing.draw(title or "Hierarchical Roofline", subtitle(machine))
+
+
+def svg(artists: Artists, *, text: bool = False) -> str:
+    """The chart as SVG, the same bytes for the same chart.
+
+    Args:
+        artists: The chart.
+        text: Keep text as text, for a page that sets the font; else as outlines.
+    """
+    stream = io.BytesIO()
+    with _style({"svg.fonttype": "none"} if text else {}):
+        artists.figure.savefig(stream, format="svg", metadata={"Date": None}, facecolor=PAPER)
+    return stream.getvalue().decode("utf-8")
+
+
+def draw_file(
+    profile: Profile,
+    machine: Machine | None,
+    path: str | Path,
+    by: Sequence[str] = ("layer", "phase"),
+) -> Path:
+    """Draw a run into a file; the ending says the format.
+
+    Raises:
+        UsageError: The ending is none of png, svg and pdf, or a grouping key is unknown.
+        MissingError: matplotlib is not installed.
+        OutputError: It cannot be written there.
+    """
+    path = Path(path)
+    kind = path.suffix.lower().removeprefix(".")
+    if kind not in FORMATS:
+        raise UsageError(
+            f"A chart cannot be written as {path.name!r}.", f"End it in one of {FORMATS}."
+        )
+    artists = roofline(points(profile, machine, by), machine, title=profile.name)
+    dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
+    with _style():
+        write_atomic(
+            path,
+            lambda temporary: artists.figure.savefig(
+                temporary, format=kind, dpi=160, metadata=dates[kind], facecolor=PAPER
+            ),
+        )
+    return path
+
+
+@contextlib.contextmanager
+def _style(extra: Mapping[str, Any] | None = None) -> Iterator[None]:
+    """hroof's look instead of the user's; theirs comes back, and the back end is never touched."""
+    matplotlib = _matplotlib()
+    plain = {k: v for k, v in matplotlib.rcParamsDefault.items() if not k.startswith("backend")}
+    with matplotlib.rc_context(plain | _STYLE | dict(extra or {})), warnings.catch_warnings():
+        # A name in a script that the font lacks is drawn as boxes; that is no reason to fail.
+        warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
+        yield
+
+
+def _matplotlib() -> Any:
+    try:
+        import matplotlib
+    except (ImportError, ValueError) as error:
+        # An MPLBACKEND that matplotlib does not know is a ValueError.
+        raise MissingError(
+            f"matplotlib, which draws the charts, cannot be imported: {error}.",
+            "Install it with: pip install matplotlib. Text, CSV and JSON reports work without.",
+        ) from error
+    return matplotlib
+
+
+def _axes() -> Axes:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(12.0, 7.2), dpi=100)
+    FigureCanvasAgg(figure)
+    return figure.add_axes((0.068, 0.17, 0.725, 0.745))
+
+
+def _renderer(axes: Axes) -> Any:
+    from matplotlib.backends.backend_agg import RendererAgg
+
+    figure: Any = axes.get_figure()
+    return RendererAgg(*map(int, figure.bbox.size), figure.dpi)
