@@ -196,7 +196,11 @@ class _Caches:
         windows = self._windows(sizes)
         for operand, segments in zip(op, touched, strict=True):
             for segment in segments:
-                self._meet(segment, operand, windows[segment.last])
+                window = windows[segment.last]
+                if len(segments) > 1 or operand.buffer in self._buffers:
+                    rest = self._buffers.get(operand.buffer, [])
+                    window = _own_order(segment, segments, rest, window)
+                self._meet(segment, operand, window)
             self._leave(operand, segments)
         for last, size in sizes.items():
             if last != _NEVER:
@@ -274,6 +278,20 @@ class _Caches:
             if len(segments) > 1:
                 segments = _joined(segments)
         self._buffers[operand.buffer] = segments + self._buffers.get(operand.buffer, [])
+
+
+def _own_order(
+    segment: _Segment, touched: list[_Segment], rest: list[_Segment], window: _Window
+) -> _Window:
+    """The window with what lies behind a segment in its own buffer put behind it, not beside it.
+
+    Of the bytes that this op touches, older ones come after the segment, so they do not count; those
+    that it leaves alone came after the segment in the op that touched both, so they count in full.
+    """
+    between, left, fresh = window
+    older = sum(other.end - other.start for other in touched if other.last < segment.last)
+    alone = sum(other.end - other.start for other in rest if other.last == segment.last)
+    return between + alone, left - alone, fresh - older
 
 
 def _distances(segment: _Segment, nbytes: float, window: _Window) -> tuple[float, float]:

@@ -187,10 +187,22 @@ def test_dirty_bytes_leave_a_small_cache_before_a_large_one() -> None:
 
 def test_a_shorter_access_touches_the_front() -> None:
     stream = [op(read(0, 100)), op(read(0, 40)), op(read(1, 50)), op(read(0, 100))]
-    # At op 3 the front is behind 40 + 50 (and what op 3 has touched), the rest behind 150.
+    # At op 3 the front is behind itself and buffer 1, the rest behind all the 150.
     assert dram(stream, 150, warm=False) == [100, 0, 50, 0]
-    assert dram(stream, 149, warm=False)[3] == pytest.approx(60)
-    assert dram(stream, 89, warm=False)[3] == pytest.approx(100)
+    assert dram(stream, 149, warm=False)[3] == 60
+    assert dram(stream, 90, warm=False)[3] == 60
+    assert dram(stream, 89, warm=False)[3] == 100
+
+
+def test_the_end_of_a_longer_access_is_nearer_than_its_middle() -> None:
+    stream = [op(read(0, 100), read(1, 200)), op(read(0, 40)), op(read(0, 100))]
+    # Op 1 finds the front behind all 100 bytes and 200 down to 120 of buffer 1. Op 2 finds the other
+    # 60 behind all 100 bytes and 120 down to 0 of buffer 1.
+    assert dram(stream, 300, warm=False) == [300, 0, 0]
+    assert dram(stream, 260, warm=False) == [300, 20, 0]
+    assert dram(stream, 220, warm=False) == [300, 40, 0]
+    assert dram(stream, 160, warm=False) == [300, 40, 30]
+    assert dram(stream, 99, warm=False) == [300, 40, 60]
 
 
 def test_growing_access_fetches_only_the_new_part() -> None:
