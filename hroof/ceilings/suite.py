@@ -17,7 +17,7 @@ from hroof.integration import CeilingKernel, Device, Integration
 from hroof.machine import Ceiling, Machine
 from hroof.units import MemoryLevel
 
-FULL = Plan(seconds=0.15, spread_seconds=0.5)
+FULL = Plan(seconds=0.2, spread_seconds=1.0)
 QUICK = Plan(seconds=0.05, spread_seconds=0.2)
 _LEAST_VISITS = 8
 

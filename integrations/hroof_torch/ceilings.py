@@ -1,0 +1,158 @@
+"""Devices as PyTorch sees them, and the kernels that measure their ceilings."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import torch
+
+from hroof.ceilings import host
+from hroof.errors import MissingError
+from hroof.integration import CeilingKernel, Device
+from hroof.units import MemoryLevel
+from hroof_torch import ceilings_cpu, ceilings_cuda
+
+_VARIABLES = (
+    "ATEN_CPU_CAPABILITY",
+    "CUBLAS_*",
+    "CUDA_*",
+    "DNNL_*",
+    "GOMP_*",
+    "KMP_*",
+    "LD_PRELOAD",
+    "MALLOC_*",
+    "MKL_*",
+    "NVIDIA_TF32_OVERRIDE",
+    "OMP_*",
+    "ONEDNN_*",
+    "OPENBLAS_*",
+    "PYTORCH_*",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+)
+
+
+def device(name: str | None = None) -> Device:
+    """Describe a device.
+
+    Args:
+        name: ``cpu``, ``cuda`` or ``cuda:1``; without it the first GPU, or else the CPU.
+
+    Returns:
+        The device. Its facts hold nothing that changes from run to run by itself, so that they
+        can identify a measurement.
+
+    Raises:
+        MissingError: PyTorch has no such device here, or hroof cannot measure it.
+    """
+    here = _devices()
+    try:
+        wanted = torch.device(name or here[-1])
+    except (RuntimeError, TypeError):
+        raise _missing(f"{name!r} is not a device that PyTorch knows.", here) from None
+    if wanted.type == "cpu":
+        return _cpu()
+    if wanted.type != "cuda":
+        raise _missing(f"hroof cannot measure the device {name!r}.", here)
+    index = wanted.index or 0
+    if f"cuda:{index}" not in here:
+        raise _missing(f"There is no device {name!r} here.", here)
+    return _cuda(index, torch.cuda.get_device_properties(index))
+
+
+def ceiling_kernels(device: Device) -> Iterator[CeilingKernel]:
+    """Candidate kernels for every ceiling of a device; see ``hroof.integration.Integration``."""
+    if device.device == "cpu":
+        return ceilings_cpu.kernels(device)
+    return ceilings_cuda.kernels(device)
+
+
+def _devices() -> list[str]:
+    """What PyTorch can use here; the default comes last."""
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return ["cpu", *(f"cuda:{index}" for index in reversed(range(count)))]
+
+
+def _missing(fact: str, here: list[str]) -> MissingError:
+    remedy = f"Choose one of: {', '.join(sorted(here))}."
+    if len(here) == 1:
+        remedy += " A GPU needs a driver and a PyTorch build with CUDA."
+    return MissingError(fact, remedy)
+
+
+def _cpu() -> Device:
+    cpus = host.usable_cpus()
+    caches, source = host.find_caches(cpus)
+    matrix_unit = "amx_tile" in host.cpu_flags()
+    model = host.cpu_model()
+    facts = {
+        "threads": min(torch.get_num_threads(), len(cpus)),
+        "cores": len(cpus),
+        "cpu": model,
+        "capability": torch.backends.cpu.get_cpu_capability(),
+        "matrix_unit": matrix_unit,
+        "caches": [ceilings_cpu.cache_fact(cache) for cache in caches],
+        "cache_source": source,
+        "huge_pages": host.huge_pages(),
+        **_settings(),
+    }
+    totals = {cache.level: cache.total for cache in caches}
+    return Device("cpu", model, totals, shared_pipes=not matrix_unit, facts=facts)
+
+
+def _cuda(index: int, properties: Any) -> Device:
+    """Describe a GPU by ``torch.cuda.get_device_properties``."""
+    l2 = int(getattr(properties, "L2_cache_size", 0))
+    facts = {
+        "capability": f"{properties.major}.{properties.minor}",
+        "multiprocessors": properties.multi_processor_count,
+        "memory": properties.total_memory,
+        "cuda": torch.version.cuda,
+        "cpu": host.cpu_model(),
+        **_settings(),
+    }
+    caches = {MemoryLevel.L2: l2} if l2 else {}
+    return Device(f"cuda:{index}", properties.name, caches, shared_pipes=False, facts=facts)
+
+
+def _settings() -> dict[str, Any]:
+    """Versions and switches that decide which kernels run and how fast they are."""
+    return {
+        "versions": {
+            "python": platform.python_version(),
+            "torch": str(torch.__version__),
+            "hroof": _hroof_version(),
+        },
+        "environment": host.settings(_VARIABLES),
+        "float32": float32_switches(),
+    }
+
+
+def _hroof_version() -> str | None:
+    try:
+        return version("hroof")
+    except PackageNotFoundError:
+        return None
+
+
+def float32_switches() -> dict[str, Any]:
+    """What the program allows fp32 products to be computed in; None where PyTorch has no answer."""
+    backends = torch.backends
+    return {
+        "matmul_precision": _answer(torch.get_float32_matmul_precision),
+        "cuda_matmul": _answer(lambda: backends.cuda.matmul.fp32_precision),
+        "cuda_matmul_allow_tf32": _answer(lambda: backends.cuda.matmul.allow_tf32),
+        "cudnn_allow_tf32": _answer(lambda: backends.cudnn.allow_tf32),
+        "mkldnn_matmul": _answer(lambda: backends.mkldnn.matmul.fp32_precision),
+        "mkldnn": _answer(lambda: backends.mkldnn.enabled),
+    }
+
+
+def _answer(question: Callable[[], Any]) -> Any:
+    """PyTorch refuses to answer for old switches once new ones are set; old versions lack the new."""
+    try:
+        return question()
+    except (AttributeError, RuntimeError):
+        return None
