@@ -205,6 +205,16 @@ def test_the_end_of_a_longer_access_is_nearer_than_its_middle() -> None:
     assert dram(stream, 99, warm=False) == [300, 40, 60]
 
 
+def test_the_end_of_a_longer_access_comes_later_than_its_front() -> None:
+    stream = [op(read(0, 100)), op(read(0, 40)), op(read(0, 100), read(1, 200))]
+    # Op 2 finds the front behind 40 bytes and 0 to 80 of buffer 1, the other 60 behind 100 and 80
+    # to 200 of buffer 1.
+    assert dram(stream, 300, warm=False) == [100, 0, 200]
+    assert dram(stream, 240, warm=False) == [100, 0, 230]
+    assert dram(stream, 180, warm=False) == [100, 0, 260]
+    assert dram(stream, 80, warm=False)[2] == 280
+
+
 def test_growing_access_fetches_only_the_new_part() -> None:
     stream = [op(read(0, 40)), op(read(0, 100))]
     assert dram(stream, 1000, warm=False) == [40, 60]
