@@ -1,7 +1,16 @@
 """Regions: what a program marks of itself, the capture schedule, and who listens."""
 
 from hroof.regions.marks import Kind, Listener, Mark, listen, listeners, unlisten
-from hroof.regions.region import HroofWarning, Outcome, Region, Status, step, switched_off
+from hroof.regions.region import (
+    HroofWarning,
+    Outcome,
+    Region,
+    Status,
+    open_regions,
+    step,
+    switched_off,
+    when_opening,
+)
 
 __all__ = [
     "HroofWarning",
@@ -13,7 +22,9 @@ __all__ = [
     "Status",
     "listen",
     "listeners",
+    "open_regions",
     "step",
     "switched_off",
     "unlisten",
+    "when_opening",
 ]

@@ -61,6 +61,17 @@ _collecting = threading.Lock()
 _current_lock = threading.Lock()
 _current: list[Region] = []
 """Regions that are open, in order of entry."""
+_opening: list[Callable[[Region], None]] = []
+
+
+def when_opening(call: Callable[[Region], None]) -> None:
+    """From now on ``call`` hears of each region just before it begins; it must not raise."""
+    _opening.append(call)
+
+
+def open_regions() -> tuple[Region, ...]:
+    """The regions that are open now, oldest first."""
+    return tuple(_current)
 
 
 def switched_off() -> bool:
@@ -171,6 +182,8 @@ class Region:
 
     def _open(self) -> None:
         """The first entry: become the collecting region if nobody else is."""
+        for call in tuple(_opening):
+            call(self)
         with _current_lock:
             if self not in _current:
                 _current.append(self)
@@ -211,6 +224,8 @@ class Region:
             atexit.unregister(self._end)
 
     def _release(self) -> None:
+        if self._capture is not None:
+            self._capture.release()
         if self._owns:
             self._owns = False
             _collecting.release()
@@ -285,6 +300,23 @@ class Region:
                 self._fail(problem)
                 return
         self._settle(profile, error, enough)
+
+    def drop(self) -> None:
+        """End without a result: nothing is told to ``on_end``. Another region may collect then."""
+        with self._lock:
+            self.on_end = None
+            if self._capture is not None and self.stage is not Stage.DONE:
+                self._capture.stage(Stage.DONE)
+            self.stage = Stage.DONE
+            self._entered = 0
+            while self._handles:
+                marks.end(self._handles.pop())
+            self._end(None)
+
+    def abandon(self) -> None:
+        """In a forked child: take part no more. Takes no lock, since another thread may have held it."""
+        self.on_end = None
+        self.stage = Stage.DONE
 
     def _settle(self, profile: Profile | None, error: BaseException | None, enough: bool) -> None:
         status = (
