@@ -93,7 +93,8 @@ class Drawing:
         self._alarms()
         for roof in sorted(self.scene.roofs, key=lambda roof: roof.sloped):
             self._roof_label(roof)
-        self._keep_off_roofs()
+        # No name of a spot lies on a line.
+        self.layout.take(*(box for roof in self.scene.roofs for box in self._line(roof)))
         self._ridge()
         labels = self._labels()
         self._legend()
@@ -177,14 +178,13 @@ class Drawing:
         text.set_color(INK if roof.used else MUTED)
         extent = text.get_window_extent(self.renderer)
         width, height = extent.width + 4, extent.height
+        lines = [
+            box for other in self.scene.roofs if other is not roof for box in self._line(other)
+        ]
+        layout = Layout(self.layout.frame, [*self.layout.taken, *lines])
         choices = list(self._roof_places(roof, width, height))
         x, y, angle = next(
-            (
-                place
-                for place in choices
-                if self.layout.free(along(*place[:2], width, height, place[2]))
-            ),
-            choices[0],
+            (c for c in choices if layout.free(along(c[0], c[1], width, height, c[2]))), choices[0]
         )
         self.layout.take(*along(x, y, width, height, angle))
         self._move(text, (x, y))
@@ -214,11 +214,10 @@ class Drawing:
         p, q = self._pixel(start, roof.at(start)), self._pixel(end, roof.at(end))
         return p, q, math.atan2(q[1] - p[1], q[0] - p[0])
 
-    def _keep_off_roofs(self) -> None:
-        """No name of a spot lies on a line."""
-        for roof in self.scene.roofs:
-            start, end, angle = self._visible(roof)
-            self.layout.take(*along(*start, math.dist(start, end), 4.0, angle))
+    def _line(self, roof: Roof) -> list[Box]:
+        """Boxes along the line."""
+        start, end, angle = self._visible(roof)
+        return along(*start, math.dist(start, end), 4.0, angle)
 
     # Spots
 
@@ -251,7 +250,7 @@ class Drawing:
             marker=SHAPES[level],
             facecolors=[(PAPER, 0.55) if hollow else (colour, 0.85)],
             edgecolors=colour if hollow else PAPER,
-            linewidths=1.4 if hollow else 0.6,
+            linewidths=min(1.4, half / 5) if hollow else 0.6,
             zorder=4 + index / (10 * len(self.scene.spots)),
             gid=f"point-{index}-{level}",
         )
