@@ -240,7 +240,7 @@ class NvtxListener:
     ranges that are open then are still ended.
 
     Args:
-        domain: What to emit to; by default the domain ``hroof`` of the nvtx package, 0.2.13 or newer.
+        domain: What to emit to; by default the domain ``hroof`` of nvtx, 0.2.13 or newer.
         names: Where ids and true names are kept; by default the table of this process.
     """
 
