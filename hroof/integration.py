@@ -102,6 +102,9 @@ class Capture(Protocol):
     def profile(self) -> Profile | None:
         """What was collected, or None when nothing was; valid after ``DONE``."""
 
+    def release(self) -> None:
+        """The region is over: leave nothing behind."""
+
     def seen(self) -> str:
         """What was seen while waiting, in words, for a region that got too few steps."""
 

@@ -197,8 +197,9 @@ def _as_category(series: pd.Series, column: Column) -> pd.Series:
         raise ValueError(f"{wrong[0]!r} is none of {', '.join(column.values)}")
     categories = [str(value) for value in column.values] or sorted(set(names))
     position = {name: number for number, name in enumerate(categories)}
-    # The last entry stands for missing: a code of -1 picks it.
-    numbers = np.array([*(position[name] for name in names), -1])
+    # The last entry stands for missing, which a code of -1 picks: the default where there is one.
+    missing = -1 if column.default is None else position.get(str(column.default), -1)
+    numbers = np.array([*(position[name] for name in names), missing])
     return pd.Series(
         pd.Categorical.from_codes(numbers[codes], categories=pd.Index(categories, dtype=object)),
         index=series.index,

@@ -144,6 +144,7 @@ class Table:
             "recompute": op.recompute,
             "op": op.op,
             "ordinal": op.ordinal,
+            "launches": 1.0,
             source_column("time"): Source.MEASURED.value,
         }
 

@@ -44,8 +44,8 @@ class TorchCapture:
     def __init__(self, steps: StepSink) -> None:
         self._region = steps
         self._layers = LayerMap()
-        self._tracker = Tracker(self._layers)
-        self._finder = StepFinder(steps)
+        self._tracker = Tracker(self._layers, hears_steps=False)
+        self._finder = StepFinder(steps, self._tracker.step_ended)
         self._counting = CountingStep(self._tracker)
         self._compiled = CompiledStep(self._tracker)
         self._timed = TimedSteps()
@@ -128,6 +128,10 @@ class TorchCapture:
         finally:
             self._tracker.detach()
             self._stage = Stage.DONE
+
+    def release(self) -> None:
+        """The region is over, and no hook is being called: leave nothing behind."""
+        self._finder.stop()
 
     def seen(self) -> str:
         """What was seen of steps, in words."""

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from typing import Any
 
 import torch
 import torch.autograd.graph
+
+# The package torch.optim hides the module behind its own names.
+_optimizer = importlib.import_module("torch.optim.optimizer")
 
 RecordRange = torch._C._profiler._RecordFunctionFast
 """A range in the profiler's trace; nearly free when no profiler runs."""
@@ -36,10 +41,17 @@ def replace_engine_run_backward(function: Any) -> None:
     torch.autograd.graph._engine_run_backward = function
 
 
+def is_last_post_hook(handle: Any) -> bool:
+    """Whether a global optimizer post hook is the last of all.
+
+    Only the last may go while the hooks are being called: the dictionary must not change under an iteration
+    that goes on.
+    """
+    return next(reversed(_optimizer._global_optimizer_post_hooks), None) == handle.id
+
+
 def dynamo_graph_count() -> int:
     """How many graphs torch.compile has made so far in this process."""
-    import sys
-
     dynamo = sys.modules.get("torch._dynamo.utils")
     return 0 if dynamo is None else int(dynamo.counters["stats"]["unique_graphs"])
 

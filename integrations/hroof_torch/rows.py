@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from hroof.attribution import Timed
 from hroof.units import Phase
@@ -230,7 +231,7 @@ def read_trace(events: Iterable[Event], is_composite: Callable[[str], bool]) -> 
     origin = marks[0] if marks else ordered[0].start if ordered else 0
     gaps = _Gaps(reader.markers)
     ops = [_timed(item, reader, gaps, marks, origin) for item in found]
-    steps = list(zip(marks, marks[1:], strict=False))
+    steps = list(pairwise(marks))
     return Trace(ops, [item.device_work for item in found], unlinked, steps, origin)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from hroof.integration import StepSink
+from hroof_torch import private
 
 _FORGET_AFTER = 2
 """Steps after which an optimizer that no longer takes part is not waited for."""
@@ -21,15 +23,22 @@ class StepFinder:
     A step ends with the optimizer step after which every optimizer of the loop has stepped, and at the latest
     when an optimizer that already stepped in it steps again. Which optimizers belong to the loop is learnt from
     the first step; where no step is skipped, from those that are alive.
+
+    Args:
+        sink: Hears where steps end.
+        first: Called with the optimizer before that, at each optimizer step.
     """
 
-    def __init__(self, sink: StepSink) -> None:
+    def __init__(self, sink: StepSink, first: Callable[[Any], None] = lambda optimizer: None) -> None:
         self._sink = sink
+        self._first = first
+        self._calling = False
         self._last: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._stepped: weakref.WeakSet[Any] = weakref.WeakSet()
         self._cycle = 0
         self._known = False
         self._hook: Any = None
+        self._stopped = False
         self.optimizer_steps = 0
 
     def start(self, *, look_around: bool) -> None:
@@ -44,12 +53,27 @@ class StepFinder:
         self._hook = register_optimizer_step_post_hook(self._after)
 
     def stop(self) -> None:
-        """Take the hook away; safe to call twice."""
-        if self._hook is not None:
-            self._hook.remove()
-            self._hook = None
+        """Take the hook away; safe to call twice.
+
+        Called from inside the hook while other hooks wait behind it, it only goes silent: call it again later.
+        """
+        self._stopped = True
+        if self._hook is None or (self._calling and not private.is_last_post_hook(self._hook)):
+            return
+        self._hook.remove()
+        self._hook = None
 
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if self._stopped:
+            return
+        self._calling = True
+        try:
+            self._first(optimizer)
+            self._count(optimizer)
+        finally:
+            self._calling = False
+
+    def _count(self, optimizer: Any) -> None:
         self.optimizer_steps += 1
         repeated = optimizer in self._stepped
         if repeated:

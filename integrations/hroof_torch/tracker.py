@@ -39,6 +39,7 @@ class Frame:
         outermost: A module that no other module called.
         optimizer: The optimizer whose step this is.
         module: The module itself, for an outermost call.
+        observers: Who heard it begin; the same hear it end.
         notes: Of the observer that measures.
         marks: Of the observer that marks.
     """
@@ -50,6 +51,7 @@ class Frame:
     outermost: bool = False
     optimizer: Any = None
     module: nn.Module | None = None
+    observers: tuple[Observer, ...] = ()
     notes: Any = None
     marks: Any = None
 
@@ -65,13 +67,19 @@ class Observer(Protocol):
 
 
 class Tracker:
-    """Attaches to PyTorch and tells observers what runs."""
+    """Attaches to PyTorch and tells observers what runs.
+
+    Args:
+        layers: Where module calls are.
+        hears_steps: Hook the end of optimizer steps itself; otherwise somebody calls ``step_ended``.
+    """
 
     _attached: Tracker | None = None
     _lock = threading.Lock()
 
-    def __init__(self, layers: LayerMap) -> None:
+    def __init__(self, layers: LayerMap, *, hears_steps: bool = True) -> None:
         self.layers = layers
+        self._hears_steps = hears_steps
         self._observers: tuple[Observer, ...] = ()
         self._local = threading.local()
         self._undo: list[Callable[[], None]] = []
@@ -112,13 +120,14 @@ class Tracker:
         nn.Module.__call__ = self._module_call(module_call)  # type: ignore[method-assign]
         private.replace_engine_run_backward(self._engine_call(engine))
         before = register_optimizer_step_pre_hook(self._before_step)
-        after = register_optimizer_step_post_hook(self._after_step)
+        after = register_optimizer_step_post_hook(self._after_step) if self._hears_steps else None
 
         def restore() -> None:
             nn.Module.__call__ = module_call  # type: ignore[method-assign]
             private.replace_engine_run_backward(engine)
             before.remove()
-            after.remove()
+            if after is not None:
+                after.remove()
 
         self._undo.append(restore)
 
@@ -172,6 +181,10 @@ class Tracker:
         self._enter(Frame(Phase.OPTIMIZER, optimizer=optimizer), (), {})
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        self.step_ended(optimizer)
+
+    def step_ended(self, optimizer: Any) -> None:
+        """The step of an optimizer ends."""
         stack = self.stack
         for depth in range(len(stack) - 1, -1, -1):
             if stack[depth].optimizer is optimizer:
@@ -182,7 +195,8 @@ class Tracker:
         stack = self.stack
         depth = len(stack)
         stack.append(frame)
-        for observer in self._observers:
+        frame.observers = self._observers
+        for observer in frame.observers:
             observer.enter(frame, args, kwargs)
         return depth
 
@@ -192,7 +206,7 @@ class Tracker:
         while len(stack) > depth:
             frame = stack[-1]
             result = output if len(stack) == depth + 1 else None
-            for observer in self._observers:
+            for observer in frame.observers:
                 observer.leave(frame, result)
             stack.pop()
 

@@ -25,6 +25,7 @@ class NotedCapture:
     def __init__(self, steps: integration.StepSink) -> None:
         self.steps = steps
         self.log: list[str] = []
+        self.released = False
 
     def stage(self, stage: Stage) -> None:
         self.log.append(str(stage))
@@ -34,6 +35,9 @@ class NotedCapture:
 
     def profile(self) -> Profile | None:
         return Profile.from_rows([{"op": "aten::mm"}]) if "time" in self.log else None
+
+    def release(self) -> None:
+        self.released = True
 
     def seen(self) -> str:
         return "It saw nothing else."
@@ -70,6 +74,13 @@ def test_skips_then_counts_one_step_then_times_some(fake: FakeIntegration) -> No
     assert fake.captures[0].log == ["count", "time", "step 1", "step 2", "done"]
     assert region.outcome.status is Status.COMPLETE
     assert region.outcome.reason == ""
+
+
+def test_the_capture_is_released_at_the_end(fake: FakeIntegration) -> None:
+    region = Region(skip=0, steps=1)
+    with region:
+        assert not fake.captures[0].released
+    assert fake.captures[0].released
 
 
 def test_counts_the_first_step_when_nothing_is_skipped(fake: FakeIntegration) -> None:
