@@ -36,9 +36,12 @@ def warnings(machine: Machine) -> tuple[str, ...]:
 
 def missing_levels(machine: Machine) -> Iterable[str]:
     """Caches that the machine has and no kernel measured."""
-    expected = machine.caches if machine.device == "cpu" else ()
+    if machine.device != "cpu":
+        return
+    if not machine.caches:
+        yield "The system does not say how large the caches are, so only DRAM can have a roof."
     for level in MemoryLevel:
-        if level in expected and level not in machine.bandwidths:
+        if level in machine.caches and level not in machine.bandwidths:
             yield f"No kernel measured {level.label}, so it has no roof."
 
 

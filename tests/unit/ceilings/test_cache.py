@@ -1,0 +1,159 @@
+"""Cache: measured once per machine and settings; damage and read-only folders are no errors."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hroof.ceilings import Plan, cache_folder, cached
+from hroof.ceilings.cache import cache_path
+from hroof.machine import Machine
+from hroof.units import MemoryLevel
+
+PLAN = Plan(seconds=0.001, spread_seconds=0.001)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache folder of the test's own, not there yet."""
+    monkeypatch.setenv("HROOF_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def chip(fake: SimpleNamespace) -> Any:
+    """An integration with one kernel per cache."""
+    levels = [(300e9, MemoryLevel.L1), (200e9, MemoryLevel.L2)]
+    return fake.integration([fake.level("sum", *level) for level in levels], threads=2)
+
+
+@pytest.fixture
+def get(chip: Any, clock: Any) -> Any:
+    """Asks for the ceilings of the chip on the fake clock."""
+    return lambda **more: cached(chip, clock=clock, plan=PLAN, **more)
+
+
+def test_the_second_time_nothing_is_measured(folder: Path, chip: Any, get: Any) -> None:
+    first, second = get(), get()
+    assert first == second
+    assert chip.searches == 1
+    assert [path.name for path in folder.iterdir()] == [cache_path(chip, chip.device()).name]
+
+
+def test_refresh_measures_again(folder: Path, chip: Any, get: Any) -> None:
+    get()
+    get(refresh=True)
+    assert chip.searches == 2
+
+
+def test_a_full_measurement_serves_a_quick_wish_but_not_the_other_way(
+    folder: Path, chip: Any, get: Any
+) -> None:
+    assert get(quick=True).facts["quick"] is True
+    assert get(quick=True).facts["quick"] is True
+    assert chip.searches == 1
+    assert get().facts["quick"] is False
+    assert chip.searches == 2
+    assert get(quick=True).facts["quick"] is False
+    assert chip.searches == 2
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"kind": "other"}', '{"kind": "hroof mach'])
+def test_a_damaged_file_is_measured_again_with_a_warning(
+    folder: Path, chip: Any, get: Any, content: str
+) -> None:
+    path = cache_path(chip, chip.device())
+    folder.mkdir()
+    path.write_text(content)
+    machine = get()
+    assert machine.warnings[-1].endswith("It was measured again.")
+    assert str(path) in machine.warnings[-1]
+    # The damage is over, and so is the warning.
+    assert get() == dataclasses.replace(machine, warnings=machine.warnings[:-1])
+    assert chip.searches == 1
+
+
+def test_an_unwritable_folder_is_only_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, get: Any, chip: Any
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("HROOF_CACHE", str(tmp_path / "file" / "cache"))
+    machine = get()
+    assert MemoryLevel.L1 in machine.bandwidths
+    assert machine.warnings[-1].startswith("Cannot write ")
+    assert machine.warnings[-1].endswith("The ceilings will be measured again next time.")
+    get()
+    assert chip.searches == 2
+
+
+def test_racing_writers_leave_one_whole_file(folder: Path, chip: Any, get: Any) -> None:
+    machine = get()
+    path = cache_path(chip, chip.device())
+    with ThreadPoolExecutor(4) as pool:
+        saved = [pool.submit(machine.save, path) for _ in range(20)]
+        read = [pool.submit(Machine.load, path) for _ in range(20)]
+        assert all(job.result() == path for job in saved)
+        assert all(job.result() == machine for job in read)
+    assert list(folder.iterdir()) == [path]
+
+
+# --- the key ------------------------------------------------------------------------------------
+
+
+def names(chip: Any, **changes: Any) -> tuple[str, str]:
+    """File names of the chip as it is and with some changes."""
+    device = chip.device()
+    changed = dataclasses.replace(device, **changes)
+    return cache_path(chip, device).name, cache_path(chip, changed).name
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "other chip"},
+        {"device": "cuda:0"},
+        {"caches": {MemoryLevel.L1: 1}},
+        {"facts": {"threads": 1}},
+        {"facts": {"threads": 2, "environment": {"OMP_PROC_BIND": "true"}}},
+    ],
+    ids=["name", "device", "caches", "threads", "environment"],
+)
+def test_whatever_decides_the_ceilings_decides_the_file(
+    folder: Path, chip: Any, changes: dict[str, Any]
+) -> None:
+    before, after = names(chip, **changes)
+    assert before != after
+
+
+def test_the_order_of_facts_does_not_matter(folder: Path, fake: SimpleNamespace) -> None:
+    first = fake.integration([], threads=2, cpu="x")
+    second = fake.integration([], cpu="x", threads=2)
+    assert cache_path(first, first.device()) == cache_path(second, second.device())
+
+
+def test_a_file_name_is_plain_and_readable(folder: Path, chip: Any) -> None:
+    name = cache_path(chip, chip.device("cuda:0")).name
+    assert name.startswith("ceilings-fake-cuda-0-")
+    assert name.endswith(".json") and ":" not in name
+
+
+def test_the_variable_chooses_the_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HROOF_CACHE", os.path.join("~", "roofs"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    assert cache_folder() == tmp_path / "roofs"
+
+
+def test_without_the_variable_it_is_the_user_cache_of_the_system(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import platformdirs
+
+    monkeypatch.delenv("HROOF_CACHE", raising=False)
+    assert cache_folder() == Path(platformdirs.user_cache_dir("hroof", appauthor=False))
