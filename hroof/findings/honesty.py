@@ -10,6 +10,7 @@ import numpy as np
 from hroof.findings.finding import Finding, Verdict
 from hroof.machine import Machine
 from hroof.roofline import Point, captured, coverage, points, select
+from hroof.roofline.flags import COMPUTE_TOLERANCE
 from hroof.units import number, percent
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ NO_VERDICT_SPREAD = 1.0
 LOW_COVERAGE = 0.9
 NO_VERDICT_COVERAGE = 0.5
 CLOCK_TOLERANCE = 0.05
+MIN_GAIN = 0.001
+ROUNDING = 1e-9
 _NAMED = 5
 
 
@@ -143,7 +146,7 @@ def _clock(profile: Profile, machine: Machine) -> list[str]:
 
 def _above_roof(found: list[Point]) -> list[str]:
     """Groups that look too fast: counted, named, and never taken for a success."""
-    above = [p for p in found if p.headroom is not None and p.headroom < 1]
+    above = [p for p in found if p.headroom is not None and p.headroom < 1 - ROUNDING]
     above += [p for p in found if p not in above and any(n.startswith("Above") for n in p.notes)]
     if not above:
         return []
@@ -208,7 +211,7 @@ def _uncovered(machine: Machine | None, whole: Point) -> list[tuple[str, str]]:
         why = f"Only {percent(bounded)} of the launch time has a bound."
         return [(why, "Measure the missing ceilings, or collect bytes.")]
     headroom = whole.headroom
-    if headroom is not None and headroom < 1:
+    if headroom is not None and headroom * COMPUTE_TOLERANCE < 1:
         why = f"The step is faster than its ceilings allow (headroom {number(headroom)})."
         return [(why, "Check ceilings, clock and counts; the caveats name likely causes.")]
     return []
@@ -217,7 +220,7 @@ def _uncovered(machine: Machine | None, whole: Point) -> list[tuple[str, str]]:
 def _why(found: list[Point]) -> str:
     """How few layers hold most of the recoverable time."""
     total = sum(p.recoverable_time for p in found)
-    if not total > 0:
+    if not total > MIN_GAIN * sum(p.bounded_time for p in found):
         return "No layer has recoverable time."
     ranked = sorted(found, key=lambda p: (-p.recoverable_time, tuple(p.key.values())))
     held = 0.0

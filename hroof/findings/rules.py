@@ -69,6 +69,11 @@ class Context:
         """Rows of one phase."""
         return np.asarray(self.launches["phase"] == phase)
 
+    def point(self, rows: Flags) -> Point | None:
+        """The work of some rows, or None where they take no time."""
+        point = select(self.profile, self.machine, rows)
+        return point if point is not None and point.time > 0 else None
+
     def share(self, seconds: float) -> float:
         """Share of the time of a step's launches."""
         return seconds / self.totals.time if self.totals.time > 0 else 0.0
@@ -184,7 +189,7 @@ def precision(run: Context) -> list[Finding]:
     found = []
     for used in (Precision.FP32, Precision.TF32):
         lower, rows = _lower_precision(run.machine, used), run.rows((f"matrix {used}",))
-        point = select(run.profile, run.machine, rows)
+        point = run.point(rows)
         if lower is None or point is None or run.share(point.time) < NOTICEABLE:
             continue
         share = run.share(point.time)
@@ -204,7 +209,7 @@ def precision(run: Context) -> list[Finding]:
 def small_launches(run: Context) -> list[Finding]:
     """Launches that cost more than their work, all layers together."""
     rows = run.rows(("launch",))
-    point = select(run.profile, run.machine, rows)
+    point = run.point(rows)
     if point is None or run.share(point.time) < NOTICEABLE:
         return []
     share = run.share(point.time)
@@ -225,7 +230,7 @@ def elementwise(run: Context) -> list[Finding]:
     for q in Precision:
         matrix |= run.launches[f"flop_least_matrix_{q}"].to_numpy() > 0
     rows = run.rows(_LEVELS) & ~matrix
-    point = select(run.profile, run.machine, rows)
+    point = run.point(rows)
     if point is None or run.share(point.time) < NOTICEABLE or point.launches < 2:
         return []
     share = run.share(point.time)
@@ -243,7 +248,7 @@ def elementwise(run: Context) -> list[Finding]:
 
 def optimizer(run: Context) -> list[Finding]:
     """An optimizer that launches many ops or stays below its bandwidth."""
-    point = select(run.profile, run.machine, run.phase(Phase.OPTIMIZER))
+    point = run.point(run.phase(Phase.OPTIMIZER))
     if point is None or run.share(point.time) < NOTICEABLE:
         return []
     headroom = point.headroom
@@ -284,7 +289,7 @@ def no_rule(run: Context) -> list[Finding]:
 
 def data(run: Context) -> list[Finding]:
     """Work that loads data inside the step."""
-    point = select(run.profile, run.machine, run.phase(Phase.DATA))
+    point = run.point(run.phase(Phase.DATA))
     if point is None or run.share(point.time) < NOTICEABLE:
         return []
     share = run.share(point.time)
@@ -314,7 +319,7 @@ def idle(run: Context) -> list[Finding]:
 def recompute(run: Context) -> list[Finding]:
     """Forward work that checkpointing runs again."""
     rows = run.launches["recompute"].to_numpy(dtype=bool)
-    point = select(run.profile, run.machine, rows)
+    point = run.point(rows)
     if point is None or run.share(point.time) < MIN_SHARE:
         return []
     share = run.share(point.time)
