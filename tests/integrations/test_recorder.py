@@ -625,10 +625,7 @@ keep = []
 """
 
 
-def test_every_callback_of_the_default_domain(watch: Watch, library: Path) -> None:
-    script = (
-        DRIVER
-        + r"""
+DEFAULT_DOMAIN = r"""
 call(1, 1, None, attributes(b"ex", (1, "u64", 2**64 - 1), category=4, color_type=1, color=9))
 call(1, 2, None, c_char_p(b"a\"\\\x01"))
 call(1, 3, None, c_wchar_p("w é層😀"))
@@ -650,7 +647,10 @@ call(1, 1, None, attributes(b"f32", (6, "f32", 0.5)))
 call(1, 1, None, attributes(b"inf", (3, "f64", float("-inf"))))
 call(1, 1, None, attributes(b"ext", (77, "u64", 1)))
 """
-    )
+
+
+def test_every_callback_of_the_default_domain(watch: Watch, library: Path) -> None:
+    script = DRIVER + DEFAULT_DOMAIN
     recording = watch(script, tool=False, environment={"LIBRARY": str(library)})
     events = recording.events
     assert all(e.domain is None for e in events)

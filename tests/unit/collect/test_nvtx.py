@@ -61,7 +61,8 @@ class FakeDomain:
         return -1
 
     def pop_range(self) -> int:
-        self.log.append(("pop", self.stacks[threading.get_ident()].pop()))
+        stack = self.stacks.setdefault(threading.get_ident(), [])
+        self.log.append(("pop", stack.pop() if stack else "nothing"))
         return -1
 
     def start_range(self, attributes: str) -> int:
@@ -615,7 +616,7 @@ def test_with_a_tool_the_listener_emits_to_the_package(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("path", "listening", "expected"),
     [
-        ("/opt/tool/libinjection.so", False, True),
+        ("/tool/libinjection.so", False, True),
         ("", True, False),
         ("./.", True, False),
         (None, True, True),
@@ -635,7 +636,7 @@ def test_active_asks_the_variable_and_then_the_package(
 def test_nvtx_disable_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     domain = FakeDomain()
     package(monkeypatch, domain, enabled=False)
-    monkeypatch.setenv(nvtx.INJECTION, "/opt/tool/libinjection.so")
+    monkeypatch.setenv(nvtx.INJECTION, "/tool/libinjection.so")
     NvtxListener().push(LAYER)
     assert domain.log == []
     monkeypatch.setenv("NVTX_DISABLE", "1")
