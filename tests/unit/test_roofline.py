@@ -580,7 +580,7 @@ class TestCoverage:
         assert known.ops_unjoined == pytest.approx({"y": 0.75})
 
     def test_a_run_that_names_no_ops_lists_all_of_them(self, build: SimpleNamespace) -> None:
-        rows = [{"kernel": "gemm", "duration": 1.0}, {"duration": 3.0}]
+        rows: list[dict[str, Any]] = [{"kernel": "gemm", "duration": 1.0}, {"duration": 3.0}]
         assert coverage(Profile.from_rows(rows)).ops_without_rule == {"(no op)": 0.75, "gemm": 0.25}
 
     def test_containers_by_depth(self, build: SimpleNamespace) -> None:
@@ -684,7 +684,7 @@ class TestProperties:
         self, profile: Profile, by: tuple[str, ...]
     ) -> None:
         table = profile.launches
-        flop = table[[name for name in table if name.startswith("flop_")]]
+        flop = table[[name for name in map(str, table) if name.startswith("flop_")]]
         nothing = flop.notna().any(axis=1) & ~(flop > 0).any(axis=1)
         total = math.fsum(p.zero_flop_launches for p in points(profile, None, by))
         assert total == pytest.approx(table["launches"][nothing].sum())
