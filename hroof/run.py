@@ -171,11 +171,19 @@ def _save(region: Region, outcome: Outcome) -> None:
         _note_empty(outcome)
         return
     try:
-        region.folder = outcome.profile.save(free_folder(region))
+        region.folder = _with_range_names(outcome.profile).save(free_folder(region))
     except HroofError as error:
         from hroof.report import say
 
         say(f"hroof: {error} The result is kept in memory only.")
+
+
+def _with_range_names(profile: Profile) -> Profile:
+    """The profile with the true names of the NVTX ranges, where a tool listened."""
+    from hroof.collect import nvtx
+
+    names = nvtx.names()
+    return profile.replace(run={**profile.run, "nvtx": names}) if names else profile
 
 
 def _note_empty(outcome: Outcome) -> None:

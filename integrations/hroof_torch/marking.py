@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from hroof.regions import marks
@@ -22,6 +23,7 @@ class MarkRanges:
         self._layers = layers
         self._tagger = NodeTagger(layers)
         self._names: list[str] = []
+        self._marks: dict[tuple[int, str, bool], Mark] = {}
 
     def enter(self, frame: Frame, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A module, a backward pass or an optimizer step begins."""
@@ -53,18 +55,20 @@ class MarkRanges:
         marks.pop(heard)
         marks.end(begun)
 
-    def _name(self, layer: int) -> str:
-        if layer >= len(self._names):
-            self._names = self._layers.names()
-        return self._names[layer]
+    def _mark(self, layer: int, phase: Phase, recompute: bool = False) -> Mark:
+        key = (layer, str(phase), recompute)
+        if key not in self._marks:
+            if layer >= len(self._names):
+                self._names = self._layers.names()
+            self._marks[key] = Mark(Kind.LAYER, self._names[layer], str(phase), recompute)
+        return self._marks[key]
 
     def _hook_nodes(self, roots: Any) -> list[NodeMarks]:
         hooked = []
         for node in nodes_of(roots):
             layer = node_layer(node, self._layers)
             if layer is not None:
-                mark = Mark(Kind.LAYER, self._name(layer), str(Phase.BACKWARD))
-                hooked.append(NodeMarks(node, mark))
+                hooked.append(NodeMarks(node, self._mark(layer, Phase.BACKWARD)))
         return hooked
 
 
@@ -73,19 +77,21 @@ class NodeMarks:
 
     def __init__(self, node: Any, mark: Mark) -> None:
         self._mark = mark
-        self._open: list[tuple[marks.Listener, ...]] = []
+        self._open: list[tuple[int, tuple[marks.Listener, ...]]] = []
         self._handles = [node.register_prehook(self._before), node.register_hook(self._after)]
 
     def _before(self, gradients: Any) -> None:
-        self._open.append(marks.push(self._mark))
+        self._open.append((threading.get_ident(), marks.push(self._mark)))
 
     def _after(self, inputs: Any, outputs: Any) -> None:
         if self._open:
-            marks.pop(self._open.pop())
+            marks.pop(self._open.pop()[1])
 
     def remove(self) -> None:
-        """Take the hooks away, and end a range that an exception left open."""
+        """Take the hooks away, and end a range that an exception left open on this thread."""
         for handle in self._handles:
             handle.remove()
         while self._open:
-            marks.pop(self._open.pop())
+            thread, heard = self._open.pop()
+            if thread == threading.get_ident():
+                marks.pop(heard)

@@ -1,0 +1,113 @@
+"""What hroof does inside the program that ``hroof run`` starts, once a framework is there."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hroof import integration
+from hroof.errors import HroofError
+from hroof.integration import Stage
+from hroof.regions.region import marks_only, open_regions, switched_off
+from hroof.run import Run, program_name
+
+
+def watch(name: str, settings: Mapping[str, Any]) -> None:
+    """Let the integration watch the program; regions of the program's own come first.
+
+    Args:
+        name: Of the integration.
+        settings: ``skip`` and ``steps`` of the region that stands in, and its ``name`` or None.
+
+    Raises:
+        MissingError: The integration cannot be imported.
+    """
+    if switched_off() or marks_only():
+        return
+    _end_regions_on_terminate()
+    os.register_at_fork(after_in_child=_abandon)
+
+    def begin() -> StandIn:
+        return StandIn(
+            name=settings["name"] or program_name(),
+            skip=settings["skip"],
+            steps=settings["steps"],
+            show=False,
+        )
+
+    integration.load(name).watch_program(begin)
+
+
+@dataclass(eq=False)
+class StandIn(Run):
+    """The region of a program that opens none itself: it ends with the program, or is dropped."""
+
+    def __enter__(self) -> StandIn:
+        atexit.register(self.close)
+        super().__enter__()
+        return self
+
+    def close(self) -> None:
+        """The program ends, perhaps with an exception."""
+        error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+        self.__exit__(type(error) if error is not None else None, error, None)
+
+    def drop(self) -> None:
+        """End without a result; one that was saved already goes too."""
+        atexit.unregister(self.close)
+        super().drop()
+        if self.folder is not None:
+            for path in (self.folder / "run.json", *self.folder.glob("launches-*.parquet")):
+                path.unlink(missing_ok=True)
+            self.folder = None
+
+    def _why(self, error: BaseException | None) -> str:
+        """As for every region, but the call that would fit is one of the command line."""
+        if error is not None or self._capture is None:
+            return super()._why(error)
+        need, seen = self.skip + 1 + self.steps, self.finished_steps
+        saw = (
+            f"The program did {seen} step{'' if seen == 1 else 's'} and needs {need} "
+            f"({self.skip} skipped, 1 counted, {self.steps} timed). {self._capture.seen()}"
+        )
+        if seen < 3:
+            return f"{saw} Let it do at least 3 steps, and call hroof run --skip 1 --steps 1."
+        skip = max(min(self.skip, seen - 1 - self.steps), 1)
+        steps = min(self.steps, seen - 1 - skip)
+        return f"{saw} This would fit: hroof run --skip {skip} --steps {steps}."
+
+
+class _Terminated(HroofError):
+    """The signal that ends a program."""
+
+
+def _end_regions_on_terminate() -> None:
+    """Save what there is when the program is told to end; then it ends as it would have."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _on_terminate)
+
+
+def _on_terminate(number: int, frame: object) -> None:
+    signal.signal(number, signal.SIG_DFL)
+    try:
+        for region in open_regions():
+            if region.stage is not Stage.DONE:
+                region.__exit__(_Terminated, _Terminated("SIGTERM"), None)
+    finally:
+        os.kill(os.getpid(), number)
+
+
+def _abandon() -> None:
+    """In a forked child nothing is measured, and the signal does what it always did."""
+    for region in open_regions():
+        region.abandon()
+    if signal.getsignal(signal.SIGTERM) is _on_terminate:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
