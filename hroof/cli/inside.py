@@ -96,12 +96,13 @@ def _end_regions_on_terminate() -> None:
 
 
 def _on_terminate(number: int, frame: object) -> None:
-    signal.signal(number, signal.SIG_DFL)
+    signal.signal(number, signal.SIG_IGN)  # it may come twice: to the process group, and forwarded
     try:
         for region in open_regions():
             if region.stage is not Stage.DONE:
                 region.__exit__(_Terminated, _Terminated("SIGTERM"), None)
     finally:
+        signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
 

@@ -9,6 +9,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from types import CodeType
 from typing import Any
 
 import torch
@@ -81,8 +82,7 @@ class Watch:
             finally:
                 thread.inside = False
 
-        # torch.compile is to look through this frame at the model's own, as without it.
-        torch._C._dynamo.eval_frame.skip_code(__call__.__code__)
+        _look_through(__call__.__code__)
         return __call__
 
     def _before_call(self, module: nn.Module) -> None:
@@ -220,3 +220,13 @@ class Watch:
         except Exception as error:
             self._over = self._calls_over = True
             say(f"hroof: watching the program failed ({error!r}); it goes on unmeasured.")
+
+
+def _look_through(code: CodeType) -> None:
+    """Let torch.compile skip this frame and take up the model's own below it, as without hroof."""
+    frames = torch._C._dynamo.eval_frame
+    if hasattr(frames, "set_code_exec_strategy"):
+        skip, default = frames._FrameAction.SKIP, frames._FrameAction.DEFAULT
+        frames.set_code_exec_strategy(code, frames._FrameExecStrategy(skip, default))
+    else:  # PyTorch 2.6
+        frames.skip_code(code)

@@ -12,7 +12,7 @@ from typing import Any
 
 START_VARIABLE = "HROOF_START"
 OUT_VARIABLE = "HROOF_OUT"
-EVIDENCE = "start.json"
+EVIDENCE = "start-{pid}.json"
 
 
 def main() -> None:
@@ -66,7 +66,8 @@ def _note(**facts: str) -> None:
 
     folder = os.environ.get(OUT_VARIABLE)
     if folder:
-        with open(os.path.join(folder, EVIDENCE), "w", encoding="utf-8") as file:
+        path = os.path.join(folder, EVIDENCE.format(pid=os.getpid()))
+        with open(path, "w", encoding="utf-8") as file:
             json.dump({"executable": sys.executable, "framework": "", **facts}, file)
 
 

@@ -1,0 +1,81 @@
+"""``hroof demo``: a small real training run and its report, on any laptop."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+from pathlib import Path
+
+from hroof.cli import run as run_verb
+from hroof.cli.command import Arguments, Command, at_least, progress
+from hroof.errors import MissingError
+
+STEPS = 3
+SKIP = 2
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--steps", type=at_least(1), default=STEPS, metavar="N",
+        help=f"steps to time (default: {STEPS})",
+    )  # fmt: skip
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the result")
+    parser.add_argument("--force", action="store_true", help="replace the profile that DIR holds")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write the report as HTML too")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--quiet", action="store_true", help="say nothing on standard error")
+
+
+def run(arguments: Arguments) -> int:
+    """Train, measure, report.
+
+    Raises:
+        MissingError: PyTorch is not installed.
+    """
+    program = _program()
+    if importlib.util.find_spec("torch") is None or program is None:
+        raise MissingError(
+            "The demo trains a PyTorch model, and PyTorch is not installed.",
+            "Install it with: pip install 'hroof[torch]'.",
+        )
+    progress(arguments.quiet)(
+        f"hroof: training a small transformer for {SKIP + 1 + arguments.steps} steps. "
+        f"With a program of your own: hroof run -- python train.py"
+    )
+    return run_verb.run(_as_run(arguments, program))
+
+
+def _program() -> Path | None:
+    """The script, found without importing the framework."""
+    package = importlib.util.find_spec("hroof_torch")
+    if package is None or package.origin is None:
+        return None
+    return Path(package.origin).with_name("demo.py")
+
+
+def _as_run(arguments: Arguments, program: Path) -> Arguments:
+    steps = SKIP + 1 + arguments.steps
+    return Arguments(
+        command=[sys.executable, str(program), str(steps)],
+        out=arguments.out,
+        force=arguments.force,
+        skip=SKIP,
+        steps=arguments.steps,
+        name="demo",
+        by=("layer",),
+        json=arguments.json,
+        quiet=arguments.quiet,
+        no_report=False,
+        files=[] if arguments.html is None else [arguments.html],
+    )
+
+
+COMMAND = Command(
+    name="demo",
+    help="a small real training run and its report",
+    description="Train a small transformer on this machine's CPU for a few steps, and report.",
+    examples=("hroof demo", "hroof demo --html demo.html", "hroof demo --steps 10 --json"),
+    arguments=_arguments,
+    run=run,
+)

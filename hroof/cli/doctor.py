@@ -1,0 +1,226 @@
+"""``hroof doctor``: what works here and what does not, each with its remedy."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib.metadata
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import hroof
+from hroof import integration
+from hroof.cli.command import Arguments, Command, print_json
+from hroof.errors import HroofError, MissingError
+from hroof.integration import Device, Integration
+
+FRAMEWORK = "torch"
+NVIDIA_PARAMETERS = Path("/proc/driver/nvidia/params")
+State = Literal["ok", "note", "missing"]
+_MARKS: dict[State, str] = {"ok": "ok  ", "note": "note", "missing": "MISS"}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at.
+
+    Attributes:
+        name: What.
+        state: ``ok``; ``note`` (something optional is absent); ``missing`` (nothing works without).
+        fact: What was found.
+        remedy: What to do about it; empty when ok.
+    """
+
+    name: str
+    state: State
+    fact: str
+    remedy: str = ""
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(arguments: Arguments) -> int:
+    """Look at everything and print it; 6 when hroof run cannot work here."""
+    checks = examine()
+    works = all(check.state != "missing" for check in checks)
+    if arguments.json:
+        listed = [dataclasses.asdict(check) for check in checks]
+        print_json({"works": works, "checks": listed})
+    else:
+        for check in checks:
+            print(f"{_MARKS[check.state]}  {check.name}: {check.fact}")
+            if check.remedy:
+                print(f"      → {check.remedy}")
+    return 0 if works else MissingError.exit_code
+
+
+def examine() -> list[Check]:
+    """Everything that is worth a look, in the order in which it matters."""
+    chosen, framework = _framework()
+    device = _device(chosen)
+    return [
+        Check("Python", "ok", f"{platform.python_version()} ({sys.executable})"),
+        Check("hroof", "ok", hroof.__version__),
+        *_switch(),
+        framework,
+        *_devices(chosen),
+        _cores(),
+        _caches(device),
+        _cache_folder(),
+        _ceilings(chosen, device),
+        _charts(),
+        _tool(),
+        *_counters(),
+    ]
+
+
+def _switch() -> list[Check]:
+    value = os.environ.get("HROOF")
+    if not value:
+        return []
+    return [Check("HROOF", "note", f"is set to {value!r}", "Unset it to let regions measure.")]
+
+
+def _framework() -> tuple[Integration | None, Check]:
+    try:
+        chosen = integration.load(FRAMEWORK)
+    except HroofError as error:
+        return None, Check("PyTorch", "missing", error.fact, error.remedy)
+    return chosen, Check("PyTorch", "ok", _version(FRAMEWORK))
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "installed, version unknown"
+
+
+def _device(chosen: Integration | None, name: str = "cpu") -> Device | None:
+    try:
+        return None if chosen is None else chosen.device(name)
+    except HroofError:
+        return None
+
+
+def _devices(chosen: Integration | None) -> list[Check]:
+    if chosen is None:
+        return []
+    gpu = _device(chosen, "cuda:0")
+    if gpu is None:
+        remedy = "For a GPU install its driver and a CUDA build of PyTorch. The CPU works as it is."
+        return [Check("CUDA", "note", "PyTorch sees no CUDA device", remedy)]
+    return [Check("CUDA", "ok", gpu.name)]
+
+
+def _cores() -> Check:
+    total = os.cpu_count() or 0
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else total
+    name = platform.processor() or platform.machine()
+    if usable < total:
+        fact = f"{name}, {usable} of {total} cores usable by this process"
+        return Check("CPU", "note", fact, "Ceilings hold for these cores; taskset can change it.")
+    return Check("CPU", "ok", f"{name}, {total} cores")
+
+
+def _caches(device: Device | None) -> Check:
+    from hroof.units import si
+
+    sizes = device.caches if device is not None else {}
+    if not sizes:
+        return Check("caches", "note", "sizes unknown", "Bytes of L2, L3 and DRAM stay unknown.")
+    listed = ", ".join(f"{level.label} {si(size, 'B')}" for level, size in sizes.items())
+    return Check("caches", "ok", listed)
+
+
+def _cache_folder() -> Check:
+    from hroof.ceilings import cache_folder
+
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return Check("cache folder", "ok", str(folder))
+    except OSError as error:
+        fact = f"cannot write to {folder}: {error.strerror}"
+        remedy = "Name another folder in HROOF_CACHE; without one, ceilings are measured each time."
+        return Check("cache folder", "note", fact, remedy)
+
+
+def _ceilings(chosen: Integration | None, device: Device | None) -> Check:
+    from hroof.ceilings.cache import cache_path
+    from hroof.machine import Machine
+
+    remedy = "Run: hroof ceilings (hroof run does it by itself, once)."
+    if chosen is None or device is None:
+        return Check("ceilings", "note", "not measured", remedy)
+    path = cache_path(chosen, device)
+    if not path.exists():
+        return Check("ceilings", "note", f"not measured yet for {device.name}", remedy)
+    try:
+        machine = Machine.load(path)
+    except HroofError as error:
+        return Check("ceilings", "note", error.fact, "Run: hroof ceilings --refresh")
+    when = machine.facts.get("date") or machine.facts.get("measured") or "before"
+    return Check("ceilings", "ok", f"measured {when} for {machine.name}")
+
+
+def _charts() -> Check:
+    try:
+        return Check("matplotlib", "ok", importlib.metadata.version("matplotlib"))
+    except importlib.metadata.PackageNotFoundError:
+        remedy = "For charts: pip install matplotlib. Text, CSV and JSON work without."
+        return Check("matplotlib", "note", "not installed", remedy)
+
+
+def _tool() -> Check:
+    from hroof.collect import nvtx
+
+    if nvtx.active():
+        return Check("NVTX", "ok", "a tool listens: regions also emit ranges")
+    return Check("NVTX", "ok", "no tool listens, so regions emit nothing")
+
+
+def _counters() -> list[Check]:
+    """Nsight Compute, and whether its counters are open to everybody; nothing is started."""
+    found = shutil.which("ncu")
+    if found is None:
+        remedy = "Only needed for counters of NVIDIA GPUs: install Nsight Compute, add it to PATH."
+        return [Check("Nsight Compute", "note", "ncu is not on PATH", remedy)]
+    checks = [Check("Nsight Compute", "ok", found)]
+    if _counters_for_admins_only(NVIDIA_PARAMETERS):
+        remedy = (
+            "As root: echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' > "
+            "/etc/modprobe.d/nvidia-profiling.conf, then reload the driver; or run as root."
+        )
+        checks.append(Check("GPU counters", "note", "for administrators only", remedy))
+    return checks
+
+
+def _counters_for_admins_only(parameters: Path) -> bool:
+    try:
+        lines = parameters.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return False
+    admin: Callable[[], int] = getattr(os, "geteuid", lambda: 1)
+    restricted = any(line.replace(" ", "") == "RmProfilingAdminOnly:1" for line in lines)
+    return restricted and admin() != 0
+
+
+COMMAND = Command(
+    name="doctor",
+    help="what works here, what does not, and the remedy",
+    description="Look at this machine. Exit status 6 means that hroof run cannot work here.",
+    examples=("hroof doctor", "hroof doctor --json"),
+    arguments=_arguments,
+    run=run,
+)

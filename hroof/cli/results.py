@@ -1,0 +1,212 @@
+"""The folders that ``hroof run`` writes to: chosen and tried before, found afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hroof.errors import OutputError, ProfileError
+from hroof.files import read_json
+from hroof.run import RUNS
+
+_PROBE_BYTES = 64 * 1024
+_INTERPRETER = re.compile(r"^(python|pypy)[\d.]*(\.exe)?$|^(uv|poetry|conda|torchrun|accelerate)$")
+
+
+def run_name(command: list[str]) -> str:
+    """What to call the run of a command: the stem of its script."""
+    for word in command:
+        if word.endswith(".py"):
+            return _clean(Path(word).stem)
+    module = command[command.index("-m") + 1] if "-m" in command[:-1] else ""
+    plain = [word for word in command if not _INTERPRETER.match(Path(word).name)]
+    return _clean(module or Path((plain or command)[0]).stem)
+
+
+def _clean(name: str) -> str:
+    return re.sub(r"[^\w.=-]+", "_", name).strip("._-")[:80] or "run"
+
+
+@dataclass
+class Results:
+    """The folder of one run and those beside it, one per further region or rank.
+
+    Attributes:
+        folder: The first of them.
+        made: Folders that did not exist before, innermost first.
+        before: Profiles that lay there before.
+        aside: Where a profile that is to be replaced waits until there is a new one.
+    """
+
+    folder: Path
+    made: list[Path] = field(default_factory=list)
+    before: frozenset[Path] = frozenset()
+    aside: Path | None = None
+
+    @classmethod
+    def fresh(cls, command: list[str]) -> Results:
+        """A new folder for a command: ``hroof-runs/train``, ``train.2``, ``train.3``, …
+
+        Raises:
+            OutputError: It cannot be made here.
+        """
+        base = Path(RUNS) / run_name(command)
+        number, folder = 1, base
+        while True:
+            made = _missing(folder)
+            try:
+                folder.parent.mkdir(parents=True, exist_ok=True)
+                folder.mkdir()  # fails where another run has just taken it
+            except FileExistsError:
+                if not folder.parent.is_dir():
+                    raise _cannot_write(folder.parent, NotADirectoryError()) from None
+                number += 1
+                folder = base.with_name(f"{base.name}.{number}")
+                continue
+            except OSError as error:
+                raise _cannot_write(folder, error) from error
+            results = cls.prepare(folder)
+            results.made = made
+            return results
+
+    @classmethod
+    def prepare(cls, folder: Path, *, force: bool = False) -> Results:
+        """Make a folder and try it, before anything is started.
+
+        Args:
+            folder: Where the results are to go.
+            force: A profile that it holds may be replaced.
+
+        Raises:
+            OutputError: It holds a profile, is a file, read-only or full.
+        """
+        results = cls(folder)
+        if (folder / "run.json").exists() and not force:
+            raise OutputError(
+                f"{str(folder)!r} holds a profile already.",
+                "Choose another folder with --out, or replace it with --force.",
+            )
+        results.made = _missing(folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            _try(folder)
+            if (folder / "run.json").exists():
+                results._put_aside()
+        except OSError as error:
+            results._remove_made()
+            raise _cannot_write(folder, error) from error
+        results.before = frozenset(results._profiles())
+        return results
+
+    def _put_aside(self) -> None:
+        self.aside = Path(tempfile.mkdtemp(prefix=".replaced-", dir=self.folder))
+        for path in _parts(self.folder):
+            path.replace(self.aside / path.name)
+
+    def _profiles(self) -> list[Path]:
+        parent, name = self.folder.parent, re.escape(self.folder.name)
+        pattern = re.compile(rf"^{name}(-rank\d+)?(-\d+)?$")
+        beside = [path for path in parent.iterdir() if pattern.match(path.name)]
+        profiles = (path for path in beside if (path / "run.json").is_file())
+        return sorted(profiles, key=self._order)
+
+    def _order(self, path: Path) -> tuple[int, int]:
+        """By the number of the region, then by rank."""
+        match = re.fullmatch(r"(?:-rank(\d+))?(?:-(\d+))?", path.name[len(self.folder.name) :])
+        assert match is not None
+        return int(match[2] or 1), int(match[1] or 0)
+
+    def found(self) -> list[Path]:
+        """The profiles that are new, in the order of regions, rank 0 first."""
+        if not self.folder.parent.is_dir():
+            return []
+        return [path for path in self._profiles() if path not in self.before]
+
+    def evidence(self) -> list[dict[str, Any]]:
+        """What the start-up hook noted, one entry per interpreter."""
+        return [_read(path) for path in sorted(self.folder.glob("start-*.json"))]
+
+    def reason(self) -> dict[str, Any]:
+        """Why a region collected nothing, if one said so."""
+        return _read(self.folder / "empty.json")
+
+    def check(self) -> None:
+        """Nothing has come: is the folder the cause?
+
+        Raises:
+            OutputError: It can no longer be written.
+        """
+        try:
+            _try(self.folder)
+        except OSError as error:
+            raise _cannot_write(self.folder, error) from error
+
+    def finish(self) -> None:
+        """Remove notes and empty folders; put back a profile that nothing has replaced."""
+        with contextlib.suppress(OSError):
+            for path in (*self.folder.glob("start-*.json"), self.folder / "empty.json"):
+                path.unlink(missing_ok=True)
+            if self.aside is not None:
+                self._put_back(self.aside)
+        if not self.found():
+            self._remove_made()
+
+    def _put_back(self, aside: Path) -> None:
+        if not (self.folder / "run.json").exists():
+            for path in aside.iterdir():
+                path.replace(self.folder / path.name)
+        shutil.rmtree(aside)
+
+    def _remove_made(self) -> None:
+        for path in self.made:
+            with contextlib.suppress(OSError):  # not empty: somebody else uses it
+                path.rmdir()
+
+
+def _missing(folder: Path) -> list[Path]:
+    """The folder and its parents as far as they do not exist, innermost first."""
+    absent = []
+    for path in (folder, *folder.parents):
+        if os.path.lexists(path):
+            break
+        absent.append(path)
+    return absent
+
+
+def _try(folder: Path) -> None:
+    """Write something real: an empty file fits even on a full disk."""
+    with tempfile.NamedTemporaryFile(prefix=".probe-", dir=folder) as file:
+        file.write(b"\0" * _PROBE_BYTES)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _cannot_write(folder: Path, error: OSError) -> OutputError:
+    file = isinstance(error, FileExistsError | NotADirectoryError)
+    reason = "it is not a folder" if file else error.strerror or error
+    return OutputError(
+        f"Cannot write to {str(folder)!r}: {reason}.",
+        "Choose a folder that is writable and has room, with --out.",
+    )
+
+
+def _parts(folder: Path) -> list[Path]:
+    """The files of a profile; run.json first, without which the rest does not load."""
+    names = ("run.json", "machine.json")
+    return [p for p in map(folder.joinpath, names) if p.exists()] + sorted(
+        folder.glob("launches-*.parquet")
+    )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """A note; one that is absent or cut off says nothing."""
+    try:
+        return read_json(path, "a note")
+    except ProfileError:
+        return {}

@@ -1,0 +1,153 @@
+"""``hroof run``: start a program, let it measure itself, report what came out."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from hroof.cli import show
+from hroof.cli.command import (
+    Arguments,
+    Command,
+    Say,
+    add_grouping,
+    at_least,
+    check_grouping,
+    print_json,
+    progress,
+)
+from hroof.cli.nothing import nothing_captured
+from hroof.cli.results import Results
+from hroof.cli.target import SIGNALLED, environment, execute
+from hroof.errors import HroofError, UsageError
+from hroof.profile import Profile
+
+SKIP, STEPS = 5, 3
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "hroof run [options] -- PROGRAM [ARGUMENT ...]"
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="folder for the result (default: hroof-runs/SCRIPT)"
+    )
+    parser.add_argument("--force", action="store_true", help="replace the profile that DIR holds")
+    parser.add_argument(
+        "--skip", type=at_least(0), default=SKIP, metavar="N",
+        help=f"steps to let pass first (default: {SKIP})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--steps", type=at_least(1), default=STEPS, metavar="N",
+        help=f"steps to time, after one that is counted (default: {STEPS})",
+    )  # fmt: skip
+    parser.add_argument("--name", help="name of the run in reports (default: the script's)")
+    add_grouping(parser)
+    parser.add_argument(
+        "--json", action="store_true",
+        help="print one JSON object; the program's output goes to standard error",
+    )  # fmt: skip
+    parser.add_argument("--quiet", action="store_true", help="say nothing on standard error")
+    parser.add_argument("--no-report", action="store_true", help="only collect")
+    parser.set_defaults(files=[])
+
+
+def run(arguments: Arguments) -> int:
+    """Start the program and report.
+
+    Returns:
+        The program's exit status.
+
+    Raises:
+        UsageError: There is no program, or it cannot be started.
+        OutputError: The result cannot be written where it was asked for.
+        CaptureError: The program succeeded, but there is nothing to report.
+    """
+    if not arguments.command:
+        raise UsageError("There is no program to run.", "Write: hroof run -- python train.py")
+    check_grouping(arguments.by)
+    say = progress(arguments.quiet)
+    results = _prepare(arguments)
+    try:
+        env = environment(
+            results.folder, skip=arguments.skip, steps=arguments.steps, name=arguments.name
+        )
+        output = sys.stderr if arguments.json else None
+        status = execute(arguments.command, env, stdout=output)
+        _account(results, status, arguments, say)
+    finally:
+        results.finish()
+    return status
+
+
+def _prepare(arguments: Arguments) -> Results:
+    if arguments.out is not None:
+        return Results.prepare(arguments.out, force=arguments.force)
+    return Results.fresh(arguments.command)
+
+
+def _account(results: Results, status: int, arguments: Arguments, say: Say) -> None:
+    """Report what there is, and say what is missing."""
+    found = results.found()
+    if status:
+        say(f"hroof: {_how_it_ended(status)}{' What it did until then:' if found else ''}")
+    if not found:
+        results.check()
+        problem = nothing_captured(results, skip=arguments.skip, steps=arguments.steps)
+        if not status:
+            raise problem
+        say(f"hroof: {problem}")
+        return
+    if not arguments.no_report:
+        _report(found, arguments, say)
+    for folder in found:
+        say(f"Saved in {folder}. See it again with: hroof report {folder}")
+
+
+def _how_it_ended(status: int) -> str:
+    if status > SIGNALLED and status - SIGNALLED in {*signal.Signals}:
+        return f"The program was ended by {signal.Signals(status - SIGNALLED).name}."
+    return f"The program ended with exit status {status}."
+
+
+def _report(found: list[Path], arguments: Arguments, say: Say) -> None:
+    """The reports of all regions of rank 0; a damaged one does not keep the others back."""
+    reports: list[dict[str, Any]] = []
+    problem: HroofError | None = None
+    for folder in found:
+        try:
+            profile = Profile.load(folder)
+        except HroofError as error:
+            problem = error
+            continue
+        machine = show.measured(profile, say)
+        show.keep_machine(machine, folder, say)
+        for path in arguments.files if folder == found[0] else []:
+            show.write_file(profile, machine, path, arguments, say)
+        if arguments.json:
+            reports.append(show.as_json(profile, machine, arguments.by))
+        else:
+            show.print_text(profile, machine, by=arguments.by)
+    if arguments.json and reports:
+        print_json(reports[0] if len(reports) == 1 else {"runs": reports})
+    if problem is not None:
+        raise problem
+
+
+COMMAND = Command(
+    name="run",
+    help="run a program and report where its time goes",
+    description=(
+        "Run a training or inference program, measure a few of its steps, and report.\n"
+        "Everything after -- is the program's own, byte for byte. Its exit status is passed on."
+    ),
+    examples=(
+        "hroof run -- python train.py --epochs 1",
+        "hroof run --skip 10 --steps 5 --by layer,phase -- python train.py",
+        "hroof run --json --out runs/base -- python train.py > base.json",
+    ),
+    arguments=_arguments,
+    run=run,
+    flags=frozenset({"--force", "--json", "--quiet", "--no-report", "-h", "--help"}),
+)

@@ -1,0 +1,112 @@
+"""Showing a run: its machine, its text or JSON, whichever verb asks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hroof import integration
+from hroof.cli.command import Arguments, Say
+from hroof.errors import HroofError, MissingError, OutputError
+from hroof.machine import Machine
+from hroof.profile import Profile
+
+MACHINE = "machine.json"
+
+
+def framework_of(profile: Profile) -> str:
+    """Name of the integration that collected a profile."""
+    return str(profile.run.get("framework") or "")
+
+
+def device_of(profile: Profile) -> str:
+    """The device that a profile was collected on."""
+    return str(profile.run.get("device") or "cpu")
+
+
+def measured(profile: Profile, say: Say) -> Machine | None:
+    """The ceilings of the device of a run that has just ended: cached, or measured now.
+
+    Returns:
+        The machine; None, with the reason said, where it cannot be measured here.
+    """
+    found = known_machine(profile)
+    if found is not None:
+        return found
+    from hroof import ceilings
+
+    say("hroof: measuring this machine's ceilings (once) …")
+    try:
+        return ceilings.cached(integration.load(framework_of(profile)), device_of(profile))
+    except HroofError as error:
+        say(f"hroof: no ceilings: {error}")
+        return None
+
+
+def known_machine(profile: Profile) -> Machine | None:
+    """The ceilings of the device of a run, if they were measured before on this machine."""
+    from hroof.ceilings.cache import cache_path
+
+    try:
+        chosen = integration.load(framework_of(profile))
+        path = cache_path(chosen, chosen.device(device_of(profile)))
+        return Machine.load(path) if path.exists() else None
+    except HroofError:
+        return None  # another machine, no framework here, or a damaged file: nothing is known
+
+
+def keep_machine(machine: Machine | None, folder: Path, say: Say) -> None:
+    """Put the ceilings beside the profile, so that a report needs nothing else."""
+    if machine is None:
+        return
+    try:
+        machine.save(folder / MACHINE)
+    except OutputError as error:
+        say(f"hroof: {error}")
+
+
+def print_text(
+    profile: Profile, machine: Machine | None, *, by: Sequence[str], top: int = 20
+) -> None:
+    """The report on standard output, coloured where that is a terminal."""
+    from hroof.report import text
+
+    sys.stdout.write(text.render(profile, machine, by=by, top=top, color=sys.stdout.isatty()))
+    sys.stdout.flush()
+
+
+def as_json(profile: Profile, machine: Machine | None, by: Sequence[str]) -> dict[str, Any]:
+    """The report as plain values."""
+    from hroof.report import export
+
+    return export.to_json(profile, machine, by)
+
+
+def write_file(
+    profile: Profile, machine: Machine | None, path: Path, arguments: Arguments, say: Say
+) -> None:
+    """The report as a file of the kind that its suffix names.
+
+    Raises:
+        OutputError: It is there already, or cannot be written.
+        UsageError: The suffix stands for no kind of report.
+    """
+    from hroof.report import export
+
+    say(f"Wrote {export.write(profile, machine, path, arguments.by, force=arguments.force)}")
+
+
+def need_framework(name: str) -> integration.Integration:
+    """An integration, for verbs that cannot do without.
+
+    Raises:
+        MissingError: It is not there.
+    """
+    if name not in integration.known():
+        raise MissingError(
+            f"The {name} integration is not installed.",
+            f"Install it with: pip install 'hroof[{name}]'.",
+        )
+    return integration.load(name)
