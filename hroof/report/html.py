@@ -81,10 +81,16 @@ def _template() -> Any:
         loader=jinja2.PackageLoader("hroof.report", "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        finalize=_clean,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     return environment.get_template("report.html")
+
+
+def _clean(value: object) -> object:
+    """What a template shows, without control characters; elements that are ready stay as they are."""
+    return printable(value) if type(value) is str else value
 
 
 def _collect(profile: Profile, machine: Machine | None, by: tuple[str, ...]) -> Report:
@@ -220,4 +226,4 @@ def _hover(point: Point) -> str:
     ]
     if point.bound:
         lines.append(f"bound: {cells.bound_cell(point)}, headroom {cells.headroom_cell(point)}")
-    return "\n".join([*lines, *point.notes])
+    return "\n".join(map(printable, [*lines, *point.notes]))

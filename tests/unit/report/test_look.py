@@ -1,0 +1,157 @@
+"""Colours, marker areas, legend and caption of charts."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from hroof.machine import Ceiling, Machine
+from hroof.report.look import (
+    PHASE_COLOURS,
+    SHAPES,
+    areas,
+    caption,
+    colours,
+    is_open,
+    legend,
+    printable,
+    short,
+    subtitle,
+)
+from hroof.report.scene import Spot, compose
+from hroof.units import MemoryLevel, Phase, Source
+
+L1, DRAM = MemoryLevel.L1, MemoryLevel.DRAM
+
+
+def make(
+    name: str, time: float = 1.0, group: str = "forward", source: Source = Source.COUNTED
+) -> Spot:
+    return Spot(
+        name, 1e9, {L1: 1.0, DRAM: 2.0}, time, group=group, sources={L1: source, DRAM: source}
+    )
+
+
+def test_every_phase_has_a_colour_and_every_level_a_shape() -> None:
+    assert set(PHASE_COLOURS) == {str(phase) for phase in Phase}
+    assert len(set(PHASE_COLOURS.values())) == len(Phase)
+    assert len(set(SHAPES.values())) == len(MemoryLevel) == len(SHAPES)
+
+
+def test_phases_keep_their_colours_and_their_order() -> None:
+    found = colours([make("a", group="optimizer"), make("b", group="forward")])
+    assert list(found) == ["forward", "optimizer"]
+    assert found["forward"] == PHASE_COLOURS["forward"]
+
+
+def test_layer_groups_get_different_colours_then_grey() -> None:
+    found = colours([make(str(i), group=f"g{i}") for i in range(10)])
+    values = list(found.values())
+    assert len(set(values[:7])) == 7
+    assert set(values[7:]) == {PHASE_COLOURS["other"]}
+    assert list(found) == [f"g{i}" for i in range(10)]
+
+
+def test_area_is_in_proportion_to_time() -> None:
+    large, half = areas([make("a", 8.0), make("b", 4.0)])
+    assert large == pytest.approx(2 * half)
+
+
+def test_a_short_time_still_shows() -> None:
+    sizes = areas([make("a", 1.0), make("b", 1e-9), make("c", math.nan), make("d", 0.0)])
+    assert min(sizes) == sizes[1] == sizes[2] == sizes[3] > 10
+
+
+@pytest.mark.parametrize("times", [[0.0, 0.0], [math.nan, math.nan], [1.0, math.inf], []])
+def test_area_is_constant_where_times_say_nothing(times: list[float]) -> None:
+    sizes = areas([make(str(i), time) for i, time in enumerate(times)])
+    assert len(sizes) == len(times)
+    assert len(set(sizes)) <= 1
+    assert all(math.isfinite(size) and size > 0 for size in sizes)
+
+
+def test_many_markers_are_smaller() -> None:
+    few = areas([make(str(i)) for i in range(3)])
+    many = areas([make(str(i)) for i in range(200)])
+    assert max(many) < max(few)
+
+
+def test_open_means_predicted() -> None:
+    assert is_open(make("a", source=Source.PREDICTED), L1)
+    assert not is_open(make("a", source=Source.COUNTED), L1)
+    assert not is_open(Spot("a", 1.0, {L1: 1.0}), L1)
+
+
+def test_the_legend_tells_source_shape_colour_and_area() -> None:
+    mixed = Spot("b", 1e9, {DRAM: 2.0}, 0.5, group="backward", sources={DRAM: Source.PREDICTED})
+    keys = legend(compose([make("a"), mixed], None))
+    by_text = {key.text: key for key in keys}
+    assert by_text["forward"].colour == PHASE_COLOURS["forward"]
+    assert by_text["L1 counted, FLOP/byte ≤"].shape == "o"
+    assert not by_text["DRAM counted, FLOP/byte ≤"].open
+    assert by_text["DRAM predicted, about"].open
+    assert by_text["1.0 s"].area == pytest.approx(4 * by_text["250 ms"].area)
+
+
+def test_the_legend_names_layer_groups() -> None:
+    keys = [key.text for key in legend(compose([make("a", group="net")], None))]
+    assert keys[:2] == ["Layer group", "net"]
+
+
+def test_groups_beyond_the_colours_share_one_line() -> None:
+    made = [make(str(i), 10.0 - i, group=f"g{i}") for i in range(10)]
+    texts = [key.text for key in legend(compose(made, None))]
+    assert texts.count("other groups") == 1
+    assert "g8" not in texts
+
+
+def test_an_empty_chart_has_no_legend() -> None:
+    assert legend(compose([], None)) == []
+
+
+def test_unknown_times_are_said() -> None:
+    texts = [key.text for key in legend(compose([make("a", math.nan)], None))]
+    assert texts[-1] == "Area: the same, no times known"
+
+
+def test_subtitle() -> None:
+    machine = Machine("cpu", bandwidths={L1: Ceiling(1.0, how="measured")}, facts={"threads": 2})
+    assert subtitle(machine) == "cpu · 2 threads · ceilings: measured"
+    assert subtitle(Machine("cpu")) == "cpu · no ceilings"
+    assert "hroof ceilings" in subtitle(None)
+
+
+def test_the_caption_names_what_is_not_drawn() -> None:
+    made = [Spot(f"e{i}", 0.0, {L1: 0.0}, missing="0 FLOP") for i in range(7)]
+    text = caption(compose([*made, make("drawn")], None))
+    assert text == "Not drawn: 0 FLOP: e0, e1, e2, e3, e4 and 2 more."
+
+
+def test_the_caption_gives_the_reason_for_a_warning_sign() -> None:
+    machine = Machine("m", bandwidths={L1: Ceiling(1e6)})
+    text = caption(compose([make("a")], machine))
+    assert text.startswith("⚠ above its L1 roof")
+    assert text.endswith(": a.")
+
+
+def test_the_caption_is_short_whatever_happens() -> None:
+    made = [Spot("x" * 300 + str(i), 1.0, {}, missing=f"reason {i}") for i in range(60)]
+    lines = caption(compose(made, None)).split("\n")
+    assert len(lines) <= 5
+    assert max(map(len, lines)) <= 175
+    assert lines[-1] == "…"
+
+
+def test_nothing_to_say() -> None:
+    assert caption(compose([make("a")], None)) == ""
+
+
+def test_printable_keeps_letters_and_drops_what_breaks_files() -> None:
+    assert printable("层.0 é $x_1$") == "层.0 é $x_1$"
+    assert printable("a\nb\x00c\ud800") == "a\ufffdb\ufffdc\ufffd"
+
+
+def test_a_long_name_keeps_its_end() -> None:
+    assert short("a" * 50 + ".mlp.0", 10) == "…aaa.mlp.0"
+    assert short("head") == "head"
