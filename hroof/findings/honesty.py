@@ -26,6 +26,7 @@ CLOCK_TOLERANCE = 0.05
 MIN_GAIN = 0.001
 ROUNDING = 1e-9
 _NAMED = 5
+_COMPARED = ("threads", "float32")
 
 
 def warnings(profile: Profile, machine: Machine | None) -> list[str]:
@@ -101,6 +102,7 @@ def _machine(profile: Profile, machine: Machine | None) -> list[str]:
     return [
         *([mismatch] if mismatch else []),
         *clock,
+        *_settings(profile, machine),
         *(f"Ceilings: {w}" for w in machine.warnings),
     ]
 
@@ -142,6 +144,18 @@ def _clock(profile: Profile, machine: Machine) -> list[str]:
         return []
     times = number(ratio)
     return [f"The run's clock is {times} times the one that the ceilings were measured at."]
+
+
+def _settings(profile: Profile, machine: Machine) -> list[str]:
+    """Settings under which run and ceilings were measured, where they differ."""
+    facts = profile.run.get("facts")
+    run: Mapping[str, Any] = facts if isinstance(facts, Mapping) else {}
+    both = [key for key in _COMPARED if key in run and key in machine.facts]
+    return [
+        f"Settings differ: {key} was {run[key]} in the run and {machine.facts[key]} for the ceilings."
+        for key in both
+        if run[key] != machine.facts[key]
+    ]
 
 
 def _above_roof(found: list[Point]) -> list[str]:

@@ -7,7 +7,7 @@ import math
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -144,17 +144,23 @@ def _verdict(console: Console, report: _Report) -> None:
 
 def _card(report: _Report) -> str:
     run = report.profile.run
-    device = run.get("device")
-    if isinstance(device, Mapping):
-        device = device.get("name") or device.get("device")
     facts = [
         f"framework {run.get('framework') or 'unknown'}",
-        f"device {device or 'unknown'}",
+        f"device {_device(run)}",
         f"{report.totals.steps} captured steps",
         f"ranks {report.totals.ranks}",
         f"how: {_how(run.get('how'))}",
     ]
+    if run.get("counting"):
+        facts.append(f"counted {run['counting']}")
     return " · ".join(facts)
+
+
+def _device(run: Mapping[str, Any]) -> str:
+    device = run.get("device")
+    facts = device if isinstance(device, Mapping) else {"device": device}
+    names = [run.get("device_name") or facts.get("name"), facts.get("device")]
+    return ", ".join(dict.fromkeys(str(name) for name in names if name)) or "unknown"
 
 
 def _how(how: object) -> str:
@@ -272,12 +278,27 @@ def _ceilings(console: Console, report: _Report) -> None:
     rows += [_ceiling(level.label, roof, "B/s") for level, roof in machine.bandwidths.items()]
     if machine.launch_cost is not None:
         rows.append(_ceiling("launch", machine.launch_cost, "s"))
-    show(console, Grid(["ceiling", "rate", "spread", "samples", "how", "kernel", "note"], rows))
+    show(console, Grid(["ceiling", "rate", "spread", "samples", "how", "kernel"], rows))
+    for note, names in _ceiling_notes(machine).items():
+        _line(console, f"{', '.join(names)}: {note}")
 
 
 def _ceiling(name: str, ceiling: Ceiling, unit: str) -> list[str]:
     numbers = [si(ceiling.rate, unit), percent(ceiling.spread), str(ceiling.samples)]
-    return [name, *numbers, ceiling.how, ceiling.kernel or DASH, ceiling.note or DASH]
+    return [name, *numbers, ceiling.how, ceiling.kernel or DASH]
+
+
+def _ceiling_notes(machine: Machine) -> dict[str, list[str]]:
+    """What a reader has to know about ceilings, each once, with the ceilings it is about."""
+    named = {f"{pipe} {precision}": peak for (pipe, precision), peak in machine.peaks.items()}
+    named |= {level.label: roof for level, roof in machine.bandwidths.items()}
+    if machine.launch_cost is not None:
+        named["launch"] = machine.launch_cost
+    about: dict[str, list[str]] = {}
+    for name, ceiling in named.items():
+        if ceiling.note:
+            about.setdefault(ceiling.note, []).append(name)
+    return about
 
 
 def _coverage(console: Console, report: _Report) -> None:

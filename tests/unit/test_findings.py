@@ -21,7 +21,9 @@ RUN = {"steps": [{"step": i, "wall": 1e-4} for i in range(3)], "device": "cpu"}
 
 def steps(rows: list[dict[str, Any]], run: dict[str, Any] | None = None) -> Profile:
     """Three equal steps of some rows."""
-    return Profile.from_rows([row | {"step": i} for i in range(3) for row in rows], RUN if run is None else run)
+    return Profile.from_rows(
+        [row | {"step": i} for i in range(3) for row in rows], RUN if run is None else run
+    )
 
 
 def of(kind: str, found: list[Finding]) -> list[Finding]:
@@ -340,6 +342,13 @@ class TestWarnings:
         profile = Profile.from_rows(build.rows(), build.run() | {"clock": 2.02e9})
         assert warnings(profile, build.machine(facts={"clock": 2e9})) == []
         assert warnings(profile, build.machine(facts={"clock": 0.0})) == []
+
+    def test_other_settings_than_those_of_the_ceilings(self, build: SimpleNamespace) -> None:
+        profile = Profile.from_rows(build.rows(), build.run() | {"facts": {"threads": 2, "x": 1}})
+        machine = build.machine(facts={"threads": 8, "x": 2})
+        text = "Settings differ: threads was 2 in the run and 8 for the ceilings."
+        assert warnings(profile, machine) == [text]
+        assert warnings(profile, build.machine(facts={"threads": 2})) == []
 
     def test_few_and_unequal_steps(self, build: SimpleNamespace) -> None:
         one = Profile.from_rows(build.rows((1.0,)), build.run())

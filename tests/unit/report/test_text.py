@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hroof.errors import UsageError
-from hroof.machine import Machine
+from hroof.machine import Ceiling, Machine
 from hroof.profile import Profile
 from hroof.report import say
 from hroof.report.cells import (
@@ -153,6 +153,14 @@ class TestHonesty:
         assert re.search(r"matrix int8 +500 GOP/s", rows)
         assert "vector and matrix work share one unit" in rows
 
+    def test_notes_of_ceilings_stand_once_with_their_names(
+        self, profile: Profile, build: SimpleNamespace
+    ) -> None:
+        noted = Ceiling(1e9, note="Reads are counted.")
+        roofs = {MemoryLevel.L1: noted, MemoryLevel.L2: noted}
+        text = render(profile, build.machine(bandwidths=roofs, launch_cost=noted), width=WIDE)
+        assert "\nL1, L2, launch: Reads are counted.\n" in text
+
     def test_warnings_and_notes_stand_under_caveats(self, build: SimpleNamespace) -> None:
         rows = [build.row("a", "forward", "mm", 5, **build.flop(matrix_fp32=1e6))]
         text = render(Profile.from_rows(rows), build.machine(), width=WIDE)
@@ -207,6 +215,12 @@ class TestOddRuns:
         text = render(Profile.from_rows(build.rows(), run), build.machine(), width=WIDE)
         assert "device small cpu" in text
         assert "how: time clock, work counted" in text
+
+    def test_the_name_of_the_chip_and_how_work_was_counted(self, build: SimpleNamespace) -> None:
+        run = build.run() | {"device_name": "small cpu", "counting": "in a live step"}
+        text = render(Profile.from_rows(build.rows(), run), build.machine(), width=WIDE)
+        assert "device small cpu, cpu · 3 captured steps" in text
+        assert "counted in a live step" in text
 
     def test_colour_changes_no_word(self, profile: Profile, machine: Machine) -> None:
         plain = render(profile, machine, width=WIDE)
