@@ -220,7 +220,8 @@ def test_peaks_are_labelled_at_the_right(small: Machine) -> None:
 def test_the_ridge_is_marked(small: Machine) -> None:
     artists = roofline([make_spot("a")], small)
     assert "ridge 10.0 FLOP/byte" in texts_of(artists)
-    (mark,) = [line for line in artists.axes.lines if line.get_gid() == "ridge"]
+    lines: list[Any] = list(artists.axes.lines)
+    (mark,) = [line for line in lines if line.get_gid() == "ridge"]
     assert list(mark.get_xydata()[0]) == [10.0, 1e11]
 
 

@@ -102,7 +102,8 @@ def test_a_turned_label_leaves_the_corner_of_its_rectangle_free() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 1000)), max_size=40))
 def test_greedy_placing_never_overlaps(anchors: list[tuple[int, int]]) -> None:
-    layout, placed = Layout(FRAME), []
+    layout = Layout(FRAME)
+    placed: list[Box] = []
     for x, y in anchors:
         box = next((b for b in around(x, y, 60, 12, 6) if layout.free([b])), None)
         if box is not None:
