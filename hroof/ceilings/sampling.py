@@ -13,7 +13,9 @@ WARM_UPS = 2
 SHORTEST_SAMPLE = 3e-4
 """Seconds: long against the clock and a call's overhead, short against a time slice."""
 _LEAST_SAMPLES = 3
-_MOST_REPEATS = 2**24
+_PATIENCE = 3
+"""Times the given seconds, after which one sample is enough."""
+_MOST_REPEATS = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +58,12 @@ def sample(call: Callable[[], object], work: float, *, seconds: float, clock: Cl
 
     Two calls warm it up. A sample is as many calls as take 0.3 ms; a shorter one is thrown away and
     the number of calls doubled, so that a disturbed first call cannot leave all samples too short.
+    On a busy machine, where a call can take a hundred times as long, one sample is enough.
 
     Args:
         call: Runs the kernel once, to the end.
         work: Work of one call: bytes, FLOP or launches.
-        seconds: Time to spend; three samples are taken even if they take longer.
+        seconds: Time to spend; three samples are taken even if they take up to three times as long.
         clock: Seconds, monotonic.
 
     Raises:
@@ -73,8 +76,9 @@ def sample(call: Callable[[], object], work: float, *, seconds: float, clock: Cl
         call()
     rates: list[float] = []
     repeats = 1
-    end = clock() + seconds
-    while len(rates) < _LEAST_SAMPLES or clock() < end:
+    begun = clock()
+    end, latest = begun + seconds, begun + _PATIENCE * seconds
+    while not rates or clock() < (end if len(rates) >= _LEAST_SAMPLES else latest):
         took = _time(call, repeats, clock)
         if took >= SHORTEST_SAMPLE:
             rates.append(work * repeats / took)

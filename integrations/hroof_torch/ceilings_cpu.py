@@ -102,7 +102,9 @@ def cache_kernels(sets: WorkingSets, threads: int) -> Iterator[CeilingKernel]:
     for size in sets.sizes:
         if sets.level is MemoryLevel.L1:
             yield kernel("embedding_bag", size, embedding_bag(size, threads), _READ)
-        elif sets.each:
+        elif (
+            sets.each and sets.level is not MemoryLevel.L2
+        ):  # one dispatch per pass: too short in L2
             yield kernel("_foreach_mul_", size, in_place(size, threads), _BOTH)
 
 
