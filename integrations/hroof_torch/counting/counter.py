@@ -1,0 +1,94 @@
+"""Counting one call: FLOP by rule, bytes by schema, never an error for the program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from hroof.traffic import Touch
+from hroof.units import Pipe, Source
+from hroof_torch.counting import sparse_access
+from hroof_torch.counting.operands import Buffers, Meter, Traffic
+from hroof_torch.counting.rules.base import Call, Flop, UncountableError
+from hroof_torch.counting.rules.registry import find_rule
+from hroof_torch.counting.schema import OpInfo
+from hroof_torch.counting.work import Work
+
+_VIEW = Work({}, {}, 0.0, 0.0, Source.COUNTED, Touch(()), True)
+
+
+def tensors_in(value: Any, depth: int = 3) -> list[Any]:
+    """Tensors of a result, lists and tuples opened."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, list | tuple) and depth:
+        return [tensor for item in value for tensor in tensors_in(item, depth - 1)]
+    return []
+
+
+class Counter:
+    """Counts calls of one stream.
+
+    Attributes:
+        faults: Why calls could not be counted, each text once, in order of appearance.
+    """
+
+    def __init__(self) -> None:
+        self.faults: dict[str, None] = {}
+        self._meter = Meter(Buffers())
+
+    def note(self, name: str, problem: object) -> None:
+        """Remember why something of an op is missing."""
+        self.faults.setdefault(f"{name}: {problem}")
+
+    def count(
+        self, info: OpInfo, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
+    ) -> Work:
+        """The work of one call that has run."""
+        outputs = tensors_in(result)
+        call = Call(info, args, kwargs, outputs)
+        traffic = self._traffic(info, call, args, kwargs)
+        if traffic.is_view:
+            return _VIEW
+        flop = self._flop(info, call)
+        touch = Touch(traffic.accesses(), flop.matrix if flop else None)
+        read, written = traffic.bytes_read, traffic.bytes_written
+        if flop is None:
+            return Work(None, None, read, written, Source.MISSING, touch)
+        source = Source.COUNTED if flop.exact else Source.CONVENTION
+        return Work(flop.nominal, flop.least, read, written, source, touch)
+
+    def _traffic(
+        self, info: OpInfo, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Traffic:
+        try:
+            traffic = self._meter.traffic(info, args, kwargs, call.outputs)
+            special = sparse_access.RULES.get(info.base)
+            if special is not None and not traffic.is_view:
+                special(call, traffic, self._meter)
+        except Exception as problem:  # a fault in counting must not become one of the program
+            self.note(info.name, f"its bytes cannot be counted ({_reason(problem)})")
+            return Traffic({(0,): float("nan")}, {(0,): float("nan")})
+        return traffic
+
+    def _flop(self, info: OpInfo, call: Call) -> Flop | None:
+        rule = find_rule(info.base)
+        if rule is None:
+            return None
+        try:
+            return rule(call)
+        except Exception as problem:  # as above
+            self.note(info.name, f"its FLOP cannot be counted ({_reason(problem)})")
+            return None
+
+
+def _reason(problem: Exception) -> str:
+    if isinstance(problem, UncountableError):
+        return str(problem)
+    return f"{type(problem).__name__}: {problem}".splitlines()[0]
+
+
+def has_matrix_work(flop: Flop) -> bool:
+    """Whether some of this FLOP runs on the matrix pipe."""
+    return any(pipe is Pipe.MATRIX for pipe, _ in flop.nominal)

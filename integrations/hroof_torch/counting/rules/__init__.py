@@ -1,0 +1,1 @@
+"""FLOP rules, by family; a rule is a small function of the shapes of one call."""
