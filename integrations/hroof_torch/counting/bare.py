@@ -12,12 +12,27 @@ from hroof_torch.counting.overloads import overloads
 from hroof_torch.counting.schema import Argument, Kind, OpInfo, base_name
 from hroof_torch.counting.signature import DTYPES, LIST, Signature
 from hroof_torch.counting.template import Spec, Template
+from hroof_torch.counting.words import words
 
-_NOT_BY_SHAPE = frozenset(
-    ["cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "linspace", "arange", "range", "logspace", "glu", "glu_backward", "polar", "renorm", "native_group_norm", "linalg_cross", "polygamma", "_fused_rms_norm", "_masked_softmax", "_masked_softmax_backward"]
+_NOT_BY_SHAPE = words(
+    """
+    cumsum cumprod cummax cummin logcumsumexp linspace arange range logspace glu glu_backward polar
+    renorm native_group_norm linalg_cross polygamma _fused_rms_norm _masked_softmax
+    _masked_softmax_backward
+    """
 )
-_BY_SHAPE = frozenset(
-    ["mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "vdot", "_int_mm", "_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data", "native_layer_norm", "native_layer_norm_backward", "mse_loss", "mse_loss_backward", "smooth_l1_loss", "smooth_l1_loss_backward", "huber_loss", "huber_loss_backward", "binary_cross_entropy", "binary_cross_entropy_backward", "nll_loss_forward", "nll_loss_backward", "nll_loss2d_forward", "nll_loss2d_backward", "copy", "clone", "fill", "zero", "eq", "ne", "lt", "le", "gt", "ge", "where", "masked_fill", "logical_and", "logical_or", "logical_not", "bitwise_and", "bitwise_or", "bitwise_not", "bitwise_xor", "isnan", "isinf", "isfinite", "zeros_like", "ones_like", "full_like", "normal", "uniform", "bernoulli", "embedding", "linalg_vector_norm", "norm", "_fused_adam_", "_fused_adamw_", "_fused_sgd_", "_fused_adagrad_", "_amp_foreach_non_finite_check_and_unscale_"]
+_BY_SHAPE = words(
+    """
+    mm bmm addmm baddbmm addbmm mv addmv dot vdot _int_mm _softmax _log_softmax
+    _softmax_backward_data _log_softmax_backward_data native_layer_norm native_layer_norm_backward
+    mse_loss mse_loss_backward smooth_l1_loss smooth_l1_loss_backward huber_loss huber_loss_backward
+    binary_cross_entropy binary_cross_entropy_backward nll_loss_forward nll_loss_backward
+    nll_loss2d_forward nll_loss2d_backward copy clone fill zero eq ne lt le gt ge where masked_fill
+    logical_and logical_or logical_not bitwise_and bitwise_or bitwise_not bitwise_xor isnan isinf
+    isfinite zeros_like ones_like full_like normal uniform bernoulli embedding linalg_vector_norm
+    norm _fused_adam_ _fused_adamw_ _fused_sgd_ _fused_adagrad_
+    _amp_foreach_non_finite_check_and_unscale_
+    """
 )
 _FOREACH_REDUCTIONS = frozenset({"norm", "max"})
 

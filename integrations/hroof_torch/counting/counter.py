@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from hroof.traffic import Touch
-from hroof.units import Pipe, Source
+from hroof.units import Source
 from hroof_torch.counting import sparse_access
 from hroof_torch.counting.operands import Buffers, Meter, Traffic
 from hroof_torch.counting.rules.base import Call, Flop, UncountableError
@@ -15,7 +15,7 @@ from hroof_torch.counting.rules.registry import find_rule
 from hroof_torch.counting.schema import OpInfo
 from hroof_torch.counting.work import Work
 
-_VIEW = Work({}, {}, 0.0, 0.0, Source.COUNTED, Touch(()), True)
+_VIEW = Work({}, {}, 0.0, 0.0, Source.COUNTED, is_view=True)
 
 
 def tensors_in(value: Any, depth: int = 3) -> list[Any]:
@@ -87,8 +87,3 @@ def _reason(problem: Exception) -> str:
     if isinstance(problem, UncountableError):
         return str(problem)
     return f"{type(problem).__name__}: {problem}".splitlines()[0]
-
-
-def has_matrix_work(flop: Flop) -> bool:
-    """Whether some of this FLOP runs on the matrix pipe."""
-    return any(pipe is Pipe.MATRIX for pipe, _ in flop.nominal)

@@ -16,24 +16,39 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from hroof.traffic import Access
 from hroof_torch.counting.schema import OpInfo
+from hroof_torch.counting.words import words
 
-NO_TRAFFIC = frozenset(
-    ["empty", "empty_like", "empty_strided", "empty_permuted", "empty_quantized", "new_empty", "new_empty_strided", "set", "resize", "resize_as", "_local_scalar_dense", "item", "record_stream", "_fused_sdp_choice", "is_same_size", "is_pinned", "lift", "lift_fresh", "_efficientzerotensor", "sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "sym_is_contiguous", "is_contiguous", "is_strides_like_format", "is_non_overlapping_and_dense", "stride", "size", "numel", "dim", "_has_compatible_shallow_copy_type", "promote_types", "result_type", "_assert_tensor_metadata", "_linalg_check_errors"]
+NO_TRAFFIC = words(
+    """
+    empty empty_like empty_strided empty_permuted empty_quantized new_empty new_empty_strided set
+    resize resize_as _local_scalar_dense item record_stream _fused_sdp_choice is_same_size is_pinned
+    lift lift_fresh _efficientzerotensor sym_size sym_stride sym_numel sym_storage_offset
+    sym_is_contiguous is_contiguous is_strides_like_format is_non_overlapping_and_dense stride size
+    numel dim _has_compatible_shallow_copy_type promote_types result_type _assert_tensor_metadata
+    _linalg_check_errors
+    """
 )
 """Ops by base name that move no data worth counting."""
 
-METADATA = frozenset(
-    ["detach", "t", "transpose", "squeeze", "unsqueeze", "swapaxes", "swapdims", "as_strided", "rename", "requires_grad"]
+METADATA = words(
+    """
+    detach t transpose squeeze unsqueeze swapaxes swapdims as_strided rename requires_grad
+    """
 )
 """Ops by base name that change only the description of a tensor, in place or not."""
 
-WRITE_ONLY = frozenset(
-    ["copy", "fill", "zero", "uniform", "normal", "bernoulli", "random", "exponential", "geometric", "log_normal", "cauchy", "_foreach_copy"]
+WRITE_ONLY = words(
+    """
+    copy fill zero uniform normal bernoulli random exponential geometric log_normal cauchy
+    _foreach_copy
+    """
 )
 """In-place ops by base name that do not read what they overwrite."""
 
-SHAPE_ONLY = frozenset(
-    ["zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like", "new_zeros", "new_ones", "new_full"]
+SHAPE_ONLY = words(
+    """
+    zeros_like ones_like full_like rand_like randn_like randint_like new_zeros new_ones new_full
+    """
 )
 """Ops by base name that look only at the shape of their argument."""
 

@@ -16,11 +16,15 @@ from hroof_torch.counting.counter import Counter
 from hroof_torch.counting.schema import Kind, OpInfo, op_info
 from hroof_torch.counting.signature import DTYPES, LIST, Shape, Signature
 from hroof_torch.counting.template import Spec, Template
+from hroof_torch.counting.words import words
 from hroof_torch.counting.work import Work
 
 _VIEW = Work({}, {}, 0.0, 0.0, Source.COUNTED, is_view=True)
-_SIZES = frozenset(
-    ["size", "sizes", "self_size", "input_sizes", "input_size", "output_size", "normalized_shape", "split_sizes", "split_size", "N", "C", "length"]
+_SIZES = words(
+    """
+    size sizes self_size input_sizes input_size output_size normalized_shape split_sizes split_size
+    N C length
+    """
 )
 """Names of arguments that repeat lengths of a tensor's dimensions."""
 

@@ -154,7 +154,7 @@ def base_name(name: str) -> tuple[str, bool]:
     namespace, _, short = name.partition("::")
     if namespace != "aten":
         return name, False
-    if short.startswith("_fused_") or short.startswith("_amp_"):
+    if short.startswith(("_fused_", "_amp_")):
         return short, False
     if short.startswith("__") and short.endswith("__"):
         return short, False

@@ -55,8 +55,10 @@ class Template:
         )
 
 
-_PLAIN = (bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.layout)
-_PLAIN = (*_PLAIN, torch.memory_format)
+_PLAIN: tuple[Any, ...] = (
+    *(bool, int, float, complex, str, type(None)),
+    *(torch.dtype, torch.device, torch.layout, torch.memory_format),
+)
 
 
 def light(value: Any) -> Any:

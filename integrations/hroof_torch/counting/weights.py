@@ -8,6 +8,8 @@ list. ``alpha`` of ``add`` and ``sub`` is not counted. Complex numbers: see ``CO
 
 from __future__ import annotations
 
+from hroof_torch.counting.words import words
+
 
 def _table(text: str) -> dict[str, float]:
     """Lines of ``weight: op op op`` as a mapping op → weight."""
@@ -119,7 +121,40 @@ COMPLEX = {
 COMPLEX_OTHER = 4.0
 """Real operations per counted operation on complex numbers; a complex multiply-add is 8 FLOP."""
 
-ZERO = frozenset(
-    ["copy", "clone", "_to_copy", "fill", "zero", "zeros", "zeros_like", "ones", "ones_like", "full", "full_like", "new_zeros", "new_ones", "new_full", "empty", "empty_like", "empty_strided", "empty_permuted", "empty_quantized", "new_empty", "new_empty_strided", "scalar_tensor", "eye", "tril", "triu", "tril_indices", "triu_indices", "cat", "stack", "_stack", "concat", "hstack", "vstack", "constant_pad_nd", "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "replication_pad1d", "replication_pad2d", "replication_pad3d", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "native_channel_shuffle", "im2col", "unfold_copy", "roll", "flip", "fliplr", "flipud", "rot90", "repeat", "repeat_interleave", "tile", "block_diag", "diag_embed", "diagonal_scatter", "slice_scatter", "select_scatter", "as_strided_scatter", "slice_backward", "select_backward", "diagonal_backward", "masked_scatter", "masked_scatter_backward", "masked_fill", "masked_select", "where", "index", "gather", "take", "take_along_dim", "index_select", "index_copy", "index_fill", "_unsafe_index", "_unsafe_masked_index", "scatter", "nonzero", "nonzero_static", "argwhere", "embedding", "one_hot", "eq", "ne", "lt", "le", "gt", "ge", "equal", "isnan", "isinf", "isfinite", "isposinf", "isneginf", "isin", "isclose", "allclose", "signbit", "logical_and", "logical_or", "logical_not", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_not", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift", "__and__", "__or__", "__xor__", "__lshift__", "__rshift__", "__iand__", "__ior__", "__ixor__", "any", "all", "is_nonzero", "count_nonzero", "sort", "argsort", "topk", "kthvalue", "median", "nanmedian", "mode", "msort", "unique_dim", "_unique", "_unique2", "unique_consecutive", "bincount", "histc", "searchsorted", "bucketize", "randperm", "randint", "randint_like", "rand", "rand_like", "randn", "randn_like", "uniform", "normal", "normal_functional", "bernoulli", "multinomial", "random", "exponential", "geometric", "log_normal", "cauchy", "poisson", "binomial", "_standard_gamma", "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "max_unpool2d", "max_unpool3d", "lift", "lift_fresh", "lift_fresh_copy", "detach_copy", "alias_copy", "view_copy", "expand_copy", "_reshape_copy", "_pin_memory", "pin_memory", "is_pinned", "_local_scalar_dense", "item", "resize", "resize_as", "set", "_efficientzerotensor", "record_stream", "combinations", "cartesian_prod", "_pack_padded_sequence", "_pack_padded_sequence_backward", "_pad_packed_sequence", "_fused_sdp_choice", "complex", "real_copy", "imag_copy", "view_as_real_copy", "view_as_complex_copy", "split_copy", "split_with_sizes_copy", "unbind_copy", "_chunk_cat", "_assert_async", "_functional_assert_async", "_assert_tensor_metadata", "_assert_scalar", "embedding_renorm", "_coalesce", "coalesce", "to_dense", "_to_dense", "to_sparse", "_to_sparse", "_sparse_mask", "_nested_tensor_from_mask_left_aligned", "_nested_tensor_from_mask", "is_same_size", "_indices", "_values", "dequantize", "put", "narrow_copy", "sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "sym_is_contiguous", "is_contiguous", "is_strides_like_format", "is_non_overlapping_and_dense", "stride", "size", "numel", "dim", "_foreach_copy", "_linalg_check_errors", "_is_all_true", "_is_any_true", "_dim_arange", "promote_types", "result_type", "_has_compatible_shallow_copy_type"]
+ZERO = words(
+    """
+    copy clone _to_copy fill zero zeros zeros_like ones ones_like full full_like new_zeros new_ones
+    new_full empty empty_like empty_strided empty_permuted empty_quantized new_empty
+    new_empty_strided scalar_tensor eye tril triu tril_indices triu_indices cat stack _stack concat
+    hstack vstack constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d
+    replication_pad1d replication_pad2d replication_pad3d pixel_shuffle pixel_unshuffle
+    channel_shuffle native_channel_shuffle im2col unfold_copy roll flip fliplr flipud rot90 repeat
+    repeat_interleave tile block_diag diag_embed diagonal_scatter slice_scatter select_scatter
+    as_strided_scatter slice_backward select_backward diagonal_backward masked_scatter
+    masked_scatter_backward masked_fill masked_select where index gather take take_along_dim
+    index_select index_copy index_fill _unsafe_index _unsafe_masked_index scatter nonzero
+    nonzero_static argwhere embedding one_hot eq ne lt le gt ge equal isnan isinf isfinite isposinf
+    isneginf isin isclose allclose signbit logical_and logical_or logical_not logical_xor
+    bitwise_and bitwise_or bitwise_not bitwise_xor bitwise_left_shift bitwise_right_shift __and__
+    __or__ __xor__ __lshift__ __rshift__ __iand__ __ior__ __ixor__ any all is_nonzero count_nonzero
+    sort argsort topk kthvalue median nanmedian mode msort unique_dim _unique _unique2
+    unique_consecutive bincount histc searchsorted bucketize randperm randint randint_like rand
+    rand_like randn randn_like uniform normal normal_functional bernoulli multinomial random
+    exponential geometric log_normal cauchy poisson binomial _standard_gamma upsample_nearest1d
+    upsample_nearest2d upsample_nearest3d _upsample_nearest_exact1d _upsample_nearest_exact2d
+    _upsample_nearest_exact3d max_unpool2d max_unpool3d lift lift_fresh lift_fresh_copy detach_copy
+    alias_copy view_copy expand_copy _reshape_copy _pin_memory pin_memory is_pinned
+    _local_scalar_dense item resize resize_as set _efficientzerotensor record_stream combinations
+    cartesian_prod _pack_padded_sequence _pack_padded_sequence_backward _pad_packed_sequence
+    _fused_sdp_choice complex real_copy imag_copy view_as_real_copy view_as_complex_copy split_copy
+    split_with_sizes_copy unbind_copy _chunk_cat _assert_async _functional_assert_async
+    _assert_tensor_metadata _assert_scalar embedding_renorm _coalesce coalesce to_dense _to_dense
+    to_sparse _to_sparse _sparse_mask _nested_tensor_from_mask_left_aligned _nested_tensor_from_mask
+    is_same_size _indices _values dequantize put narrow_copy sym_size sym_stride sym_numel
+    sym_storage_offset sym_is_contiguous is_contiguous is_strides_like_format
+    is_non_overlapping_and_dense stride size numel dim _foreach_copy _linalg_check_errors
+    _is_all_true _is_any_true _dim_arange promote_types result_type
+    _has_compatible_shallow_copy_type
+    """
 )
 """Ops that move, compare, order or draw, and compute no FLOP."""

@@ -11,6 +11,9 @@ from hroof.units import Pipe, Precision, Source
 Unit = tuple[Pipe, Precision]
 Counts = dict[Unit, float]
 
+NO_TOUCH = Touch(())
+"""An op without buffers to follow."""
+
 
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -36,7 +39,7 @@ class Work:
     bytes_read: float
     bytes_written: float
     source: Source
-    touch: Touch = Touch(())
+    touch: Touch = NO_TOUCH
     is_view: bool = False
 
     def flop(self, pipe: Pipe | None = None) -> float:

@@ -28,7 +28,7 @@ def _nothing(call: Call) -> Flop:
     return NO_FLOP
 
 
-def computing_dtype(call: Call, tensors: list[Any]) -> Any:
+def computing_dtype(tensors: list[Any]) -> Any:
     """The first floating or complex dtype of these tensors, else the first dtype."""
     for tensor in tensors:
         if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
@@ -47,10 +47,12 @@ def _per_output(call: Call) -> Flop:
     base = call.info.base
     if call.info.foreach:
         tensors = call.outputs or list(call["self"])
+    elif call.outputs:
+        tensors = call.outputs[:1]
     else:
-        tensors = (call.outputs or call.inputs)[:1]
+        tensors = call.inputs[:1]
     elements = sum(tensor.numel() for tensor in tensors)
-    dtype = computing_dtype(call, [*tensors[:1], *call.inputs[:2]])
+    dtype = computing_dtype([*tensors[:1], *call.inputs[:2]])
     if tensors and tensors[0].dtype == torch.bool:
         return NO_FLOP
     return _weighted(base, dtype, elements, weights.PER_OUTPUT[base])
@@ -65,5 +67,5 @@ def _per_input(call: Call) -> Flop:
     else:
         tensors = inputs[:1]
     elements = sum(tensor.numel() for tensor in tensors)
-    dtype = computing_dtype(call, [*tensors[:1], *call.outputs[:1]])
+    dtype = computing_dtype([*tensors[:1], *call.outputs[:1]])
     return _weighted(base, dtype, elements, weights.PER_INPUT[base])

@@ -17,9 +17,9 @@ def product(a: Any, b: Any) -> Flop:
     """(m × k)·(k × n); a sparse operand multiplies only its stored elements."""
     m, k = a.shape[-2:]
     n = b.shape[-1]
-    if a.layout not in (torch.strided, torch._mkldnn):  # type: ignore[attr-defined]
+    if a.layout not in (torch.strided, torch._mkldnn):
         return matrix(a, _nnz(a) * n)
-    if b.layout not in (torch.strided, torch._mkldnn):  # type: ignore[attr-defined]
+    if b.layout not in (torch.strided, torch._mkldnn):
         return matrix(b, _nnz(b) * m)
     return gemm(a, size(a.shape[:-2]), m, n, k)
 
