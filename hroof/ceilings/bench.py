@@ -36,6 +36,7 @@ class Bench:
     Args:
         kernels: Candidates for all ceilings.
         clock: Seconds, monotonic.
+        own_clock: Seconds that this thread has had a core; without it ``own_share`` is unknown.
         progress: Hears the name of each kernel before it runs.
     """
 
@@ -44,10 +45,13 @@ class Bench:
         kernels: Iterable[CeilingKernel],
         *,
         clock: Clock,
+        own_clock: Clock | None = None,
         progress: Progress | None = None,
     ) -> None:
         self.kernels: list[CeilingKernel] = []
         self._clock = clock
+        self._own_clock = own_clock
+        self._wall = self._own = 0.0
         self._progress = progress
         self._samples: dict[_Prepare, Samples] = {}
         self._prepared: dict[_Prepare, Prepared] = {}
@@ -88,12 +92,29 @@ class Bench:
             call, work = self._prepared[key] if key in self._prepared else kernel.prepare()
             if keep:
                 self._prepared[key] = call, work
-            samples = sample(call, work, seconds=seconds, clock=self._clock)
+            samples = self._sample(call, work, seconds)
         except Exception as error:  # whatever a framework raises: the other kernels still count
             self._failures[key] = reason(error)
         else:
             before = self._samples.get(key)
             self._samples[key] = samples if before is None else before + samples
+
+    def _sample(self, call: Callable[[], object], work: float, seconds: float) -> Samples:
+        """Sample a kernel; note how long it took and how much of that this thread had a core."""
+        own_clock = self._own_clock or self._clock
+        wall, own = self._clock(), own_clock()
+        samples = sample(call, work, seconds=seconds, clock=self._clock)
+        self._wall += self._clock() - wall
+        self._own += own_clock() - own
+        return samples
+
+    @property
+    def own_share(self) -> float | None:
+        """Share of the time of all samples in which this thread had a core; None where unknown.
+
+        A kernel keeps its threads busy, so whatever is missing went to other programs.
+        """
+        return None if self._own_clock is None or not self._wall else self._own / self._wall
 
     def release(self) -> None:
         """Let go of all operands."""

@@ -10,6 +10,7 @@ from hroof.machine import Ceiling, Machine
 from hroof.units import MemoryLevel, Pipe, Precision, percent, si
 
 _TOLERANCE = 0.05
+_OWN_SHARE = 0.85
 _WIDE = 0.3
 _FAR_BELOW_BEST = 1.5
 _LOW_RATIO = 1.6
@@ -27,11 +28,32 @@ def inverted(bandwidths: Bandwidths) -> list[tuple[MemoryLevel, MemoryLevel]]:
 
 
 def warnings(machine: Machine) -> tuple[str, ...]:
-    """Every doubt about a machine's ceilings, one sentence each, in a fixed order."""
-    found = [*missing_levels(machine), *level_order(machine.bandwidths)]
+    """Every doubt about a machine's ceilings, one sentence each, in a fixed order.
+
+    Where other programs took much of the time, that explains odd ratios, so these are not told.
+    """
+    taken = list(busy(machine))
+    found = [*taken, *missing_levels(machine), *level_order(machine.bandwidths)]
+    if taken:
+        return tuple(found)
     if machine.device == "cpu":
         found += [*fp64_ratio(machine), *narrow_formats(machine)]
     return (*found, *unsteady(machine))
+
+
+def is_disturbed(machine: Machine) -> bool:
+    """Whether other programs took so much of the machine that its ceilings are worth little."""
+    return any(busy(machine)) or any(level_order(machine.bandwidths))
+
+
+def busy(machine: Machine) -> Iterable[str]:
+    """Processor time that went to other programs during the samples."""
+    share = machine.facts.get("own_share")
+    if isinstance(share, float) and share < _OWN_SHARE:
+        yield (
+            f"Other programs took {percent(1 - share, 0)} of the processor time meanwhile, so "
+            "ceilings may be far too low: measure again on a quiet machine."
+        )
 
 
 def missing_levels(machine: Machine) -> Iterable[str]:
@@ -72,8 +94,8 @@ def fp64_ratio(machine: Machine) -> Iterable[str]:
     if ratio > _HIGH_RATIO:
         share = percent(2 / ratio, 0)
         yield (
-            f"fp64 reaches {share} of half the fp32 peak: it is a lower bound, the framework has "
-            "no better fp64 kernel here."
+            f"fp64 reaches {share} of half the fp32 peak: it is a lower bound, since no fp64 kernel "
+            "of the framework used the whole unit."
         )
     elif ratio < _LOW_RATIO:
         yield (

@@ -29,6 +29,7 @@ def measure(
     quick: bool = False,
     progress: Progress | None = None,
     clock: Clock = time.perf_counter,
+    own_clock: Clock = time.thread_time,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     plan: Plan | None = None,
 ) -> Machine:
@@ -44,6 +45,7 @@ def measure(
         quick: Less time per kernel, so a little less certain.
         progress: Hears what is measured now.
         clock: Seconds, monotonic.
+        own_clock: Seconds that this thread has had a core; asked on a CPU only.
         now: Date and time of the measurement.
         plan: Times per kernel, instead of the two usual plans.
 
@@ -56,7 +58,8 @@ def measure(
     begun = clock()
     found = integration.device(device)
     kernels, broken = _collect(integration, found)
-    bench = Bench(kernels, clock=clock, progress=progress)
+    own = own_clock if found.device == "cpu" else None
+    bench = Bench(kernels, clock=clock, own_clock=own, progress=progress)
     plan = plan or (QUICK if quick else FULL)
     run(bench, plan)
     again(bench, plan)
@@ -67,6 +70,7 @@ def measure(
         "measured_at": now().isoformat(timespec="seconds"),
         "quick": quick,
         "candidates": candidates(groups),
+        "own_share": bench.own_share,
         "seconds": round(clock() - begun, 3),
     }
     machine = _machine(found, {key: ceiling(group) for key, group in groups.items()}, facts)

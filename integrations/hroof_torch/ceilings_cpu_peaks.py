@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from hroof.ceilings import host
 from hroof.integration import CeilingKernel
 from hroof.units import Pipe, Precision
 
@@ -36,6 +37,12 @@ _DTYPES = {
     Precision.FP16: torch.float16,
     Precision.INT8: torch.int8,
 }
+_UNITS = {
+    Precision.BF16: {"avx512_bf16", "amx_bf16", "bf16", "svebf16"},
+    Precision.FP16: {"avx512_fp16", "amx_fp16", "fphp", "asimdhp"},
+    Precision.INT8: {"avx512_vnni", "avx_vnni", "amx_int8", "asimddp", "i8mm"},
+}
+"""Instruction sets that multiply a short format, as Linux names them."""
 _PRODUCT = "A multiply-add is 2 FLOP."
 _SAME_UNIT = "Same FMA unit as the matrix products, so the same measurement."
 
@@ -213,11 +220,14 @@ def _without_autocast(call: Callable[[], Any], times: int) -> Callable[[], Any]:
 
 
 def is_offered(precision: Precision) -> bool:
-    """Whether this build multiplies small matrices of a format in a real kernel.
+    """Whether the processor multiplies a format, or this build does it in a real kernel all the same.
 
     A format that the processor lacks may run in a scalar loop, a hundred times slower than fp32: no
-    ceiling, and a minute per product.
+    ceiling, and a minute per product. Small matrices tell; a busy machine can spoil that probe, so
+    it is not asked where the instruction set is known.
     """
+    if _UNITS[precision] & host.cpu_flags():
+        return True
     try:
         return not is_software(_probe(precision), _probe(Precision.FP32))
     except (AttributeError, RuntimeError):

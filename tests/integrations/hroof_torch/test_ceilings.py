@@ -357,12 +357,21 @@ def test_a_format_in_software_is_not_offered(monkeypatch: pytest.MonkeyPatch) ->
         return rates[precision]
 
     monkeypatch.setattr(ceilings_cpu_peaks, "_probe", probe)
+    monkeypatch.setattr(host, "cpu_flags", lambda: frozenset({"fma"}))
     offered = {
         kernel.precision
         for kernel in ceilings_cpu_peaks.peak_kernels(threads=1)
         if kernel.pipe is Pipe.MATRIX
     }
     assert offered == {Precision.FP64, Precision.FP32, Precision.BF16}
+
+
+def test_a_known_instruction_set_needs_no_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ceilings_cpu_peaks, "_probe", lambda precision: 1.0)
+    monkeypatch.setattr(host, "cpu_flags", lambda: frozenset({"avx512_bf16", "i8mm"}))
+    assert ceilings_cpu_peaks.is_offered(Precision.BF16)
+    assert ceilings_cpu_peaks.is_offered(Precision.INT8)
+    assert not ceilings_cpu_peaks.is_offered(Precision.FP16)
 
 
 def test_bf16_in_software_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:

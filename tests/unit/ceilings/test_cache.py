@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from hroof.ceilings import Plan, cache_folder, cached
-from hroof.ceilings.cache import cache_path
+from hroof.ceilings import Plan, cache_folder, cached, checks
+from hroof.ceilings.cache import better, cache_path
 from hroof.machine import Machine
-from hroof.units import MemoryLevel
+from hroof.units import MemoryLevel, Pipe, Precision
 
 PLAN = Plan(seconds=0.001, spread_seconds=0.001)
 
@@ -36,7 +36,8 @@ def chip(fake: SimpleNamespace) -> Any:
 @pytest.fixture
 def get(chip: Any, clock: Any) -> Any:
     """Asks for the ceilings of the chip on the fake clock."""
-    return lambda **more: cached(chip, clock=clock, plan=PLAN, **more)
+    how = {"clock": clock, "own_clock": clock, "plan": PLAN}
+    return lambda **more: cached(chip, **(how | more))
 
 
 def test_the_second_time_nothing_is_measured(folder: Path, chip: Any, get: Any) -> None:
@@ -101,6 +102,61 @@ def test_racing_writers_leave_one_whole_file(folder: Path, chip: Any, get: Any) 
         assert all(job.result() == path for job in saved)
         assert all(job.result() == machine for job in read)
     assert list(folder.iterdir()) == [path]
+
+
+# --- disturbed measurements ---
+
+
+def test_a_disturbed_measurement_is_repeated_twice(
+    folder: Path, chip: Any, get: Any, clock: Any
+) -> None:
+    busy = {"own_clock": lambda: 0.5 * clock.now}
+    for searches, attempts in ((1, 1), (2, 2), (3, 3), (3, 3)):
+        machine = get(**busy)
+        assert chip.searches == searches
+        assert machine.facts.get("attempts", 1) == attempts
+        assert any("Other programs took" in warning for warning in machine.warnings)
+
+
+def test_a_quiet_repetition_ends_the_disturbance(
+    folder: Path, chip: Any, get: Any, clock: Any
+) -> None:
+    get(own_clock=lambda: 0.5 * clock.now)
+    assert get().warnings == ()
+    get()
+    assert chip.searches == 2
+
+
+def test_of_two_measurements_each_better_ceiling_stays(fake: SimpleNamespace) -> None:
+    pair = (Pipe.MATRIX, Precision.FP32)
+    before = Machine(
+        "chip",
+        peaks={pair: fake.ceiling(9e9)},
+        bandwidths={MemoryLevel.L1: fake.ceiling(5e9), MemoryLevel.L2: fake.ceiling(6e9)},
+        launch_cost=fake.ceiling(1e-6),
+        caches={MemoryLevel.L1: 1},
+    )
+    doubts = checks.warnings(before)
+    assert "L1 (5.00 GB/s) is slower" in doubts[0]
+    now = dataclasses.replace(
+        before,
+        peaks={pair: fake.ceiling(8e9), (Pipe.MATRIX, Precision.FP64): fake.ceiling(4e9)},
+        bandwidths={MemoryLevel.L1: fake.ceiling(7e9)},
+        launch_cost=fake.ceiling(2e-6),
+        warnings=("mm could not run.",),
+    )
+    both = better(before, now)
+    assert {key: ceiling.rate for key, ceiling in both.peaks.items()} == {
+        pair: 9e9,
+        (Pipe.MATRIX, Precision.FP64): 4e9,
+    }
+    assert {level: ceiling.rate for level, ceiling in both.bandwidths.items()} == {
+        MemoryLevel.L1: 7e9,
+        MemoryLevel.L2: 6e9,
+    }
+    assert both.launch_cost is not None and both.launch_cost.rate == 1e-6
+    assert both.warnings == ("mm could not run.",)
+    assert better(dataclasses.replace(before, launch_cost=None), now).launch_cost == now.launch_cost
 
 
 # --- the key ------------------------------------------------------------------------------------

@@ -44,6 +44,32 @@ def test_a_sound_machine_has_no_warnings(sound: Any) -> None:
     assert checks.warnings(sound()) == ()
 
 
+@pytest.mark.parametrize(
+    ("share", "disturbed"), [(0.99, False), (0.5, True), (None, False), ("odd", False)]
+)
+def test_processor_time_of_other_programs_disturbs(
+    sound: Any, share: object, disturbed: bool
+) -> None:
+    machine = sound(facts={"own_share": share})
+    assert checks.is_disturbed(machine) is disturbed
+    assert bool(checks.warnings(machine)) is disturbed
+
+
+def test_odd_ratios_are_not_told_when_other_programs_explain_them(
+    sound: Any, fake: SimpleNamespace
+) -> None:
+    odd = {"peaks": peaks(fake, fp64=1e9, fp32=100e9, bf16=5e9)}
+    assert len(checks.warnings(sound(**odd))) == 2
+    (only,) = checks.warnings(sound(**odd, facts={"own_share": 0.4}))
+    assert only.startswith("Other programs took 60 % of the processor time")
+
+
+def test_levels_out_of_order_are_a_disturbance(sound: Any, fake: SimpleNamespace) -> None:
+    assert not checks.is_disturbed(sound())
+    bandwidths = {L1: fake.ceiling(1e9), L2: fake.ceiling(2e9)}
+    assert checks.is_disturbed(sound(bandwidths=bandwidths))
+
+
 def test_a_nearer_level_that_is_slower_is_named_with_both_rates(
     sound: Any, fake: SimpleNamespace
 ) -> None:

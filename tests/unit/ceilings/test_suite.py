@@ -24,7 +24,7 @@ def measured(fake: SimpleNamespace, clock: Any) -> Any:
     """Measures kernels on the fake clock."""
 
     def run(*kernels: Any, **more: Any) -> Machine:
-        how = {"clock": clock, "now": lambda: NOON, "plan": PLAN} | more
+        how = {"clock": clock, "own_clock": clock, "now": lambda: NOON, "plan": PLAN} | more
         return measure(fake.integration(kernels, threads=2), **how)
 
     return run
@@ -156,6 +156,20 @@ def test_quick_takes_less_time(measured: Any, kernels: list[Any]) -> None:
     assert (quick["quick"], full["quick"]) == (True, False)
     assert quick["seconds"] < 0.6 * full["seconds"]
     assert QUICK.seconds < FULL.seconds and QUICK.spread_seconds < FULL.spread_seconds
+
+
+def test_time_that_went_to_other_programs_is_told(
+    measured: Any, kernels: list[Any], clock: Any
+) -> None:
+    machine = measured(*kernels, own_clock=lambda: 0.6 * clock.now)
+    assert machine.facts["own_share"] == pytest.approx(0.6)
+    assert machine.warnings[0].startswith("Other programs took 40 % of the processor time")
+
+
+def test_on_a_gpu_the_time_of_this_thread_says_nothing(measured: Any, kernels: list[Any]) -> None:
+    machine = measured(*kernels, device="cuda:0", own_clock=lambda: 0.0)
+    assert machine.facts["own_share"] is None
+    assert machine.warnings == ()
 
 
 # --- disturbed measurements ---------------------------------------------------------------------
