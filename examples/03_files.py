@@ -25,7 +25,9 @@ def main(folder: str = "hroof-example") -> list[Path]:
             optimizer.step()
             optimizer.zero_grad()
 
-    written = [Path(folder) / name for name in ("roofline.png", "report.html", "layers.csv", "report.json")]
+    written = [
+        Path(folder) / name for name in ("roofline.png", "report.html", "layers.csv", "report.json")
+    ]
     for path in written:
         run.report(path, by=("layer", "phase"))
     again = hroof.Profile.load(f"{folder}/run")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import functools
 import inspect
+import logging
 import os
 import threading
 import warnings
@@ -364,12 +365,18 @@ class Region:
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise error
         reason = str(error) if isinstance(error, HroofError) else f"hroof failed: {error!r}."
-        warnings.warn(
-            f"Region {self.name!r} collects nothing. {reason}", HroofWarning, stacklevel=2
-        )
+        _warn(f"Region {self.name!r} collects nothing. {reason}")
         self.outcome = Outcome(Status.EMPTY, reason=reason)
         if self.on_end is not None:
             self.on_end(self, self.outcome)
+
+
+def _warn(text: str) -> None:
+    """Warn; where the program makes warnings errors, log instead: it must not break."""
+    try:
+        warnings.warn(text, HroofWarning, stacklevel=2)
+    except HroofWarning:
+        logging.getLogger("hroof").warning(text)
 
 
 def _forget_in_child() -> None:

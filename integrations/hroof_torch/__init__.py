@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 try:
     import torch as _torch  # noqa: F401
@@ -15,8 +14,8 @@ except ImportError as error:  # pragma: no cover - needs an environment without 
 from hroof.integration import Capture, CeilingKernel, Device, StepSink
 from hroof_torch.annotate import annotate
 
-if TYPE_CHECKING:
-    pass
+# Here and not in ``capture``: the first import of the module puts it in place of the function.
+from hroof_torch.torch_capture import TorchCapture
 
 FRAMEWORK = "torch"
 
@@ -25,8 +24,6 @@ __all__ = ["FRAMEWORK", "annotate", "capture", "ceiling_kernels", "device", "wat
 
 def capture(steps: StepSink) -> Capture:
     """Get ready to measure a region; ``steps`` hears where steps end."""
-    from hroof_torch.capture import TorchCapture
-
     return TorchCapture(steps)
 
 
