@@ -35,6 +35,7 @@ class Table:
         optimizer_parts: Shares by layer of an optimizer op that was not counted, from its signature.
         device: Device of CPU rows.
         rank: Process of a distributed run.
+        origin: Nanoseconds of second 0 of the capture.
     """
 
     layers: LayerMap
@@ -43,6 +44,7 @@ class Table:
     optimizer_parts: Callable[[Any], tuple[Part, ...]]
     device: str = "cpu"
     rank: int = 0
+    origin: int = 0
     without_rule: set[str] = field(default_factory=set)
     _names: list[str] = field(default_factory=list)
     _priced: dict[int, Row] = field(default_factory=dict)
@@ -110,7 +112,7 @@ class Table:
         for event in work:
             share = (event.end - event.start) / total if total else 1 / len(work)
             place = {"device": event.device, "stream": event.stream, "kernel": event.name}
-            time = {"start": event.start / 1e9, "duration": (event.end - event.start) / 1e9}
+            time = {"start": (event.start - self.origin) / 1e9, "duration": (event.end - event.start) / 1e9}
             rows += self._split(op, {**self._base(op), **place, **scaled(columns, share), **time})
         return rows
 
@@ -118,7 +120,7 @@ class Table:
         """Device work whose op is not known: its time counts, its layer and work are missing."""
         rows = []
         for event in events:
-            time = {"start": event.start / 1e9, "duration": (event.end - event.start) / 1e9}
+            time = {"start": (event.start - self.origin) / 1e9, "duration": (event.end - event.start) / 1e9}
             place = {
                 "device": event.device,
                 "stream": event.stream,

@@ -145,11 +145,12 @@ class TorchCapture:
         trace = self._timed.trace()
         if trace is None and not self._counted:
             return None
-        device = describe_device()
+        device = describe_device(_device_of(trace))
         caches = device.caches if self._count_live else {}
         table = Table(
             self._layers, caches, self._recount, self._parameters.parts, _device_of(trace), _rank()
         )
+        table.origin = 0 if trace is None else trace.origin
         rows = (
             self._timed_rows(table, trace)
             if trace is not None and trace.steps
