@@ -17,6 +17,9 @@ from hroof_torch.counting.work import Work
 
 W = TypeVar("W")
 
+_SILENT = ("profiler::", "prim::")
+"""Namespaces whose ops are marks and questions, not work."""
+
 _COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 
 
@@ -95,6 +98,8 @@ class CountingMode(TorchDispatchMode, Generic[W]):
         if types and not all(map(_is_plain, types)):
             return NotImplemented  # the subclass acts first; what it runs inside comes back here
         info = op_info(func)
+        if info.name.startswith(_SILENT):
+            return func(*args, **kwargs)
         if info.composite:
             with self:
                 return func._op_dk(_COMPOSITE, *args, **kwargs)

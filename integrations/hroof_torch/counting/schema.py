@@ -170,6 +170,9 @@ def overload_is_composite(qualified: str) -> bool:
         qualified: Name with the overload, e.g. ``aten::max.other``.
     """
     has = torch._C._dispatch_has_kernel_for_dispatch_key
-    if not has(qualified, "CompositeImplicitAutograd"):
+    try:
+        if not has(qualified, "CompositeImplicitAutograd"):
+            return False
+        return not any(has(qualified, key) for key in (*_BACKENDS, "CompositeExplicitAutograd"))
+    except RuntimeError:  # an overload of TorchScript alone, which the dispatcher does not have
         return False
-    return not any(has(qualified, key) for key in (*_BACKENDS, "CompositeExplicitAutograd"))

@@ -32,7 +32,7 @@ PER_OUTPUT = _table(
     1: cumsum cumprod cummax cummin linspace arange range logspace gcd lcm ldexp copysign
     2: native_dropout native_dropout_backward _fused_dropout xlogy special_xlog1py addr logit_backward
     2: _prelu_kernel_backward masked_scale _masked_scale nextafter
-    3: addcmul addcdiv lerp sigmoid sigmoid_backward tanh_backward elu elu_backward celu softplus
+    3: multilabel_margin_loss_backward addcmul addcdiv lerp sigmoid sigmoid_backward tanh_backward elu elu_backward celu softplus
     3: softplus_backward hardsigmoid logit polar mse_loss_backward smooth_l1_loss_backward logcumsumexp
     3: huber_loss_backward l1_loss_backward renorm glu_jvp special_entr
     4: silu hardswish hardswish_backward log_sigmoid_forward glu logaddexp logaddexp2 _softmax
@@ -73,6 +73,7 @@ PER_INPUT = _table(
     3: upsample_linear1d_backward
     4: var std var_mean std_mean smooth_l1_loss huber_loss soft_margin_loss linalg_norm
     6: binary_cross_entropy _weight_norm_interface_backward
+    8: binary_cross_entropy_with_logits
     9: upsample_bilinear2d_backward _upsample_bilinear2d_aa_backward
     10: _fused_rms_norm_backward
     11: native_group_norm_backward

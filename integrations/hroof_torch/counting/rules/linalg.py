@@ -53,3 +53,8 @@ def _solve(call: Call) -> Flop:
 def _qr(call: Call) -> Flop:
     m, n = sorted(call["A"].shape[-2:], reverse=True)
     return _flop(call, "A", 2 * n**2 * (m - n / 3))
+
+
+@rule("linalg_lu_solve")
+def _lu_solve(call: Call) -> Flop:
+    return _flop(call, "LU", 2 * call["LU"].shape[-1] ** 2 * call["B"].shape[-1])

@@ -159,3 +159,16 @@ def _pdist(call: Call) -> Flop:
     x = call["self"]
     pairs = x.shape[0] * (x.shape[0] - 1) // 2
     return vector(x.dtype, pairs * x.shape[1], 3.0)
+
+
+@rule("affine_grid_generator")
+def _affine_grid(call: Call) -> Flop:
+    """Every position of the grid, with a 1 appended, times the transform of its sample."""
+    theta = call["theta"]
+    return matrix(theta, call.out.numel() * theta.shape[-1])
+
+
+@rule("affine_grid_generator_backward")
+def _affine_grid_backward(call: Call) -> Flop:
+    grad = call["grad"]
+    return matrix(grad, grad.numel() * (grad.shape[-1] + 1))
