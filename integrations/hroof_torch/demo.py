@@ -84,7 +84,7 @@ def train(steps: int) -> float:
     loss = torch.zeros(())
     for _ in range(steps):
         loss = model(tokens, targets)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
     return float(loss.detach())
