@@ -28,6 +28,15 @@ def findings(profile: Profile, machine: Machine | None) -> list[Finding]:
     return sorted(found, key=lambda f: (-f.saves, -f.share_of_step, f.kind, f.title))
 
 
-def verdict(profile: Profile, machine: Machine | None) -> Verdict:
-    """What the run says as a whole; ``supported`` is false where it cannot say anything."""
-    return honesty.verdict(profile, machine, findings(profile, machine))
+def verdict(
+    profile: Profile, machine: Machine | None, ranked: list[Finding] | None = None
+) -> Verdict:
+    """What the run says as a whole; ``supported`` is false where it cannot say anything.
+
+    Args:
+        profile: The run.
+        machine: Its ceilings, or None.
+        ranked: Its findings where they are known already.
+    """
+    found = findings(profile, machine) if ranked is None else ranked
+    return honesty.verdict(profile, machine, found)

@@ -44,6 +44,7 @@ def to_json(
     Raises:
         UsageError: A grouping key is unknown or given twice.
     """
+    ranked = findings(profile, machine)
     ready: dict[str, Any] = json_ready(
         {
             "schema": REPORT_SCHEMA,
@@ -53,8 +54,8 @@ def to_json(
             "coverage": _coverage(coverage(profile)),
             "totals": _totals(totals(profile, machine)),
             "rows": [_row(point) for point in points(profile, machine, by)],
-            "findings": [dataclasses.asdict(finding) for finding in findings(profile, machine)],
-            "verdict": dataclasses.asdict(verdict(profile, machine)),
+            "findings": [dataclasses.asdict(finding) for finding in ranked],
+            "verdict": dataclasses.asdict(verdict(profile, machine, ranked)),
             "warnings": warnings(profile, machine),
         }
     )

@@ -86,6 +86,7 @@ def render(
 
 
 def _collect(profile: Profile, machine: Machine | None, by: tuple[str, ...]) -> _Report:
+    ranked = findings(profile, machine)
     return _Report(
         profile=profile,
         machine=machine,
@@ -93,8 +94,8 @@ def _collect(profile: Profile, machine: Machine | None, by: tuple[str, ...]) -> 
         points=points(profile, machine, by),
         totals=totals(profile, machine),
         coverage=coverage(profile),
-        findings=findings(profile, machine),
-        verdict=verdict(profile, machine),
+        findings=ranked,
+        verdict=verdict(profile, machine, ranked),
         warnings=warnings(profile, machine),
     )
 

@@ -143,6 +143,20 @@ class TestBounds:
         assert math.isnan(found["compute"].iloc[0])
         assert found["compute"].iloc[1] == 0
 
+    def test_unknown_flop_beside_known_work_stay_unknown(self, build: SimpleNamespace) -> None:
+        rows = launches({"flop_least_matrix_fp32": 1e6}, {"bytes_l1": 8e3})
+        found = bounds(rows, build.machine())
+        assert math.isnan(found["compute"].iloc[1])
+        assert found["bound"].tolist() == ["matrix fp32", "launch"]
+
+    def test_the_missing_ceiling_of_one_row_is_not_that_of_another(
+        self, build: SimpleNamespace
+    ) -> None:
+        rows = launches({"flop_least_matrix_fp32": 1e6}, {"flop_least_matrix_fp64": 1e6})
+        found = bounds(rows, build.machine())
+        assert found["compute"].iloc[0] == pytest.approx(1e-5)
+        assert math.isnan(found["compute"].iloc[1])
+
     def test_the_launch_cost_alone_bounds_no_unknown_op(self, build: SimpleNamespace) -> None:
         found = bounds(launches({"op": "sort", "duration": 5e-3}), build.machine()).iloc[0]
         assert found["launch"] == pytest.approx(2e-6)
