@@ -92,7 +92,8 @@ class Drawing:
         markers = self._markers()
         self._alarms()
         for roof in sorted(self.scene.roofs, key=lambda roof: roof.sloped):
-            self._roof_label(roof)
+            if roof.label:
+                self._roof_label(roof)
         # No name of a spot lies on a line.
         self.layout.take(*(box for roof in self.scene.roofs for box in self._line(roof)))
         self._ridge()
@@ -272,8 +273,11 @@ class Drawing:
             sign.set_gid(f"alarm-{index}")
 
     def _labels(self) -> dict[str, Any]:
-        """Labels for the longest spots, as long as there is room."""
-        chosen = list(enumerate(self.scene.spots))[:_LABELS]
+        """Labels for the longest spots, as long as there is room; each text once."""
+        first: dict[str, tuple[int, Spot]] = {}
+        for index, one in enumerate(self.scene.spots):
+            first.setdefault(one.label or one.name, (index, one))
+        chosen = list(first.values())[:_LABELS]
         labels = {one.name: self._label(index, one) for index, one in chosen}
         return {name: text for name, text in labels.items() if text is not None}
 

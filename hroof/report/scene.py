@@ -61,7 +61,7 @@ class Roof:
 
     Attributes:
         key: ``dram`` or ``matrix_fp32``.
-        label: Text beside the line, with the rate.
+        label: Text beside the line, with the rate; empty where another line has said it.
         rate: B/s for a bandwidth, FLOP/s for a peak.
         sloped: A bandwidth.
         measured: Not from a data sheet.
@@ -262,10 +262,11 @@ def _roofs(
         )
         for level, rate in bandwidths.items()
     )
+    labels = _peak_labels(peaks)
     flats = (
         Roof(
             f"{pipe}_{precision}",
-            f"{pipe} {precision.upper()} {si(rate, 'FLOP/s')}",
+            labels[pipe, precision],
             rate,
             False,
             machine.peaks[pipe, precision].how != "datasheet",
@@ -275,6 +276,19 @@ def _roofs(
         for (pipe, precision), rate in peaks.items()
     )
     return (*slopes, *flats)
+
+
+def _peak_labels(peaks: Mapping[Pair, float]) -> dict[Pair, str]:
+    """Texts for the peaks; those that read the same share one."""
+    rates = {pair: si(rate, "FLOP/s") for pair, rate in peaks.items()}
+    names: dict[str, list[str]] = {}
+    for (pipe, precision), rate in rates.items():
+        names.setdefault(rate, []).append(f"{pipe} {precision.upper()}")
+    first = {rate: next(pair for pair in rates if rates[pair] == rate) for rate in names}
+    return {
+        pair: f"{', '.join(names[rate])} {rate}" if first[rate] == pair else ""
+        for pair, rate in rates.items()
+    }
 
 
 def _main_ridge(

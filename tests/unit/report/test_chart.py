@@ -260,6 +260,22 @@ def test_labels_go_to_the_longest(small: Machine) -> None:
     assert "s19" in labels
 
 
+def test_a_layer_is_labelled_once_at_its_longest(small: Machine) -> None:
+    made = [
+        make_spot(f"fc · {phase}", 10.0**exponent, time, label="fc", group=phase)
+        for phase, exponent, time in (("forward", 8, 1.0), ("backward", 9, 2.0))
+    ]
+    assert list(roofline(made, small).labels) == ["fc · backward"]
+
+
+def test_a_peak_without_a_label_of_its_own(small: Machine) -> None:
+    peaks = {**small.peaks, (Pipe.VECTOR, Precision.FP32): Ceiling(1e11)}
+    artists = roofline([], Machine("m", peaks=peaks))
+    assert len(artists.roofs) == 2
+    assert len([text for text in texts_of(artists) if "FLOP/s" in text]) == 1
+    assert "matrix FP32, vector FP32 100 GFLOP/s" in texts_of(artists)
+
+
 def test_labels_stay_inside_the_axes(small: Machine) -> None:
     made = [make_spot("a" * 25, intensity={L1: 1e4}), make_spot("b" * 25, intensity={L1: 1e-3})]
     artists = roofline(made, small)

@@ -182,6 +182,16 @@ def test_roofs_have_labels_with_units() -> None:
     assert labels[2] == "matrix FP32 2.00 TFLOP/s"
 
 
+def test_peaks_that_read_the_same_share_a_label() -> None:
+    machine = make_machine(peaks={V32: Ceiling(2.001e11), M32: Ceiling(2e11), BF16: Ceiling(8e11)})
+    labels = {roof.key: roof.label for roof in compose([], machine).roofs if not roof.sloped}
+    assert labels == {
+        "matrix_bf16": "matrix BF16 800 GFLOP/s",
+        "vector_fp32": "vector FP32, matrix FP32 200 GFLOP/s",
+        "matrix_fp32": "",
+    }
+
+
 def test_slopes_end_where_the_highest_peak_begins() -> None:
     roofs = {roof.key: roof for roof in compose([], make_machine()).roofs}
     assert roofs["dram"].ridge == 2e12 / 1e11
