@@ -244,5 +244,5 @@ def _why(found: list[Point]) -> str:
             break
         held += point.recoverable_time
         names.append(point.key["layer"])
-    one = "holds" if len(names) == 1 else "hold"
-    return f"{', '.join(names)} {one} {percent(held / total, 0)} of the recoverable time."
+    who = f"Layer {names[0]} holds" if len(names) == 1 else f"Layers {', '.join(names)} hold"
+    return f"{who} {percent(held / total, 0)} of the recoverable time."

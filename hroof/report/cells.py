@@ -98,11 +98,11 @@ def ranking(
     Args:
         points: In the order to show.
         by: Their grouping keys.
-        step: Seconds of all launches of a step, for the share.
+        step: Seconds that the shares are of, see ``time_of``.
         machine: Without one there are no columns of bounds.
     """
     levels = levels_of(points)
-    headers = [*(by or ["group"]), "launches", "time", "% of step", "FLOP", "FLOP/s"]
+    headers = [*(by or ["group"]), "launches", "time", "% of time", "FLOP", "FLOP/s"]
     headers += [f"FLOP/B {level.label}" for level in levels]
     if machine is not None:
         headers += ["bound", "headroom", "could save"]
@@ -123,6 +123,15 @@ def _row(
     return [*cells, source_cell(point, levels)]
 
 
+def time_of(points: Sequence[Point]) -> float:
+    """Seconds of all groups together.
+
+    Shares are of this sum: every group has its own median step, so that the groups do not add up to
+    the time of one step exactly.
+    """
+    return math.fsum(point.time for point in points if point.time > 0)
+
+
 def share_cell(part: float, whole: float) -> str:
     """A share in percent, a dash where there is nothing to share."""
     return percent(part / whole) if whole > 0 else DASH
@@ -132,7 +141,7 @@ def without_flop(points: Sequence[Point], by: Sequence[str], step: float) -> Gri
     """Groups with launches that compute nothing, or only integers: by their bytes and launches."""
     shown = [p for p in points if p.zero_flop_launches > 0 or p.total_op > 0]
     levels = levels_of(shown)
-    headers = [*(by or ["group"]), "launches", "time", "% of step", "OP/s", "launches/s"]
+    headers = [*(by or ["group"]), "launches", "time", "% of time", "OP/s", "launches/s"]
     headers += [text for level in levels for text in (f"bytes {level.label}", f"B/s {level.label}")]
     return Grid(headers, [_bytes_row(p, levels, step) for p in shown], max(len(by), 1))
 

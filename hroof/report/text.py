@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import numpy as np
 from hroof.findings import Finding, Verdict, findings, verdict, warnings
 from hroof.findings.finding import count
 from hroof.machine import Ceiling, Machine
-from hroof.report.cells import DASH, bytes_cell, legend, ranking, without_flop
+from hroof.report.cells import DASH, bytes_cell, legend, ranking, share_cell, time_of, without_flop
 from hroof.report.grid import Grid, show
 from hroof.roofline import Coverage, Point, Totals, captured, coverage, points, select, totals
 from hroof.units import Phase, number, percent, si
@@ -29,8 +28,9 @@ _MIN_WIDTH = 20
 _CONVENTIONS = (
     "A fused multiply-add is 2 FLOP; integer operations (OP) are no FLOP; 1 GB = 1e9 B. FLOP "
     "follow the published convention; bounds use the least FLOP that a direct implementation "
-    "executes. ≥ at least, ≤ at most, ~ predicted. Numbers are those of the median step; savings "
-    "are upper limits, and those of several findings overlap."
+    "executes. ≥ at least, ≤ at most, ~ predicted. Numbers are those of the median step, "
+    "chosen for each row by its time; savings are upper limits, and those of several findings "
+    "overlap."
 )
 
 
@@ -202,13 +202,13 @@ def _ranking(console: Console, report: _Report, top: int) -> None:
         return
     if report.machine is None:
         _line(console, "Measured times only: without ceilings there is no bound and no headroom.")
-    shown, step = _shown(report, top), report.totals.time
+    shown, step = _shown(report, top), time_of(report.points)
     show(console, ranking(shown, report.by, step, report.machine))
     _line(console, legend(shown))
     left = report.points[len(shown) :]
-    time = math.fsum(point.time for point in left if point.time > 0)
-    share = percent(time / step) if step > 0 else DASH
-    _rest(console, len(left), "row", f"{si(time, 's')}, {share} of the step; --top 0 shows all")
+    time = time_of(left)
+    share = share_cell(time, step)
+    _rest(console, len(left), "row", f"{si(time, 's')}, {share} of the time; --top 0 shows all")
     idle = without_flop(shown, report.by, step)
     if idle.rows:
         _heading(console, "Rows with launches of no FLOP")
@@ -222,7 +222,7 @@ def _phases(console: Console, report: _Report) -> None:
     order = [*Phase, "(no phase)"]
     _heading(console, "Phases")
     ranked = sorted(found, key=lambda point: order.index(point.key["phase"]))
-    show(console, ranking(ranked, ("phase",), report.totals.time, report.machine))
+    show(console, ranking(ranked, ("phase",), time_of(ranked), report.machine))
 
 
 def _totals(console: Console, report: _Report) -> None:

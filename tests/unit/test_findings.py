@@ -259,8 +259,13 @@ class TestVerdict:
         said = verdict(profile, machine)
         assert said.supported
         assert said.text.startswith("matrix fp32 bounds 86 % of the attainable time")
-        assert said.why == "fc1, fc2 hold 87 % of the recoverable time."
+        assert said.why == "Layers fc1, fc2 hold 87 % of the recoverable time."
         assert said.next == findings(profile, machine)[0].action
+
+    def test_one_layer_holds_it_all(self, build: SimpleNamespace) -> None:
+        rows = [build.row("a", "forward", "mm", 30, **build.flop(matrix_fp32=1e6))]
+        why = verdict(steps(rows), build.machine()).why
+        assert why == "Layer a holds 100 % of the recoverable time."
 
     def check_refused(self, profile: Profile, machine: Machine | None, why: str) -> None:
         said = verdict(profile, machine)

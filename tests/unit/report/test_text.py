@@ -27,6 +27,7 @@ from hroof.report.cells import (
     rate_cell,
     share_cell,
     source_cell,
+    time_of,
     without_flop,
 )
 from hroof.report.grid import Grid, show
@@ -112,7 +113,7 @@ class TestNothingIsCut:
 
     def test_the_rest_is_counted_not_hidden(self, profile: Profile, machine: Machine) -> None:
         text = render(profile, machine, top=1, width=WIDE)
-        assert "and 3 more rows (99.0 µs, 26.5 % of the step; --top 0 shows all)." in text
+        assert "and 3 more rows (99.0 µs, 26.5 % of the time; --top 0 shows all)." in text
         assert "more rows" not in render(profile, machine, top=0, width=WIDE)
 
     def test_the_width_of_the_terminal_is_the_default(
@@ -314,6 +315,17 @@ class TestCells:
                 for grid in (ranking(found, by, 1.0, ceilings), without_flop(found, by, 1.0)):
                     assert grid.rows
                     assert {len(cells) for cells in grid.rows} == {len(grid.headers)}
+
+    def test_shares_of_the_rows_add_up(self, build: SimpleNamespace) -> None:
+        rows = [
+            build.row(layer, "forward", "mm", t, step=step)
+            for layer, times in (("a", (1, 5, 9)), ("b", (9, 1, 5)))
+            for step, t in enumerate(times)
+        ]
+        found = points(Profile.from_rows(rows))
+        assert time_of(found) == pytest.approx(10e-6)
+        grid = ranking(found, ("layer",), time_of(found), None)
+        assert [row[3] for row in grid.rows] == ["50.0 %", "50.0 %"]
 
     def test_work_without_flop_shows_its_rates(self, profile: Profile, machine: Machine) -> None:
         grid = without_flop(points(profile, machine, ("op",)), ("op",), 374e-6)
