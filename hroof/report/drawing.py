@@ -180,7 +180,10 @@ class Drawing:
         extent = text.get_window_extent(self.renderer)
         width, height = extent.width + 4, extent.height
         lines = [
-            box for other in self.scene.roofs if other is not roof for box in self._line(other)
+            box
+            for other in self.scene.roofs
+            if other is not roof and other.label
+            for box in self._line(other)
         ]
         layout = Layout(self.layout.frame, [*self.layout.taken, *lines])
         choices = list(self._roof_places(roof, width, height))
@@ -226,6 +229,8 @@ class Drawing:
         """The line that joins the levels of one spot: its length is the reuse between them."""
         xs = [one.intensity[level] for level in one.levels]
         colour = self.colours[one.group]
+        (start, y), (end, _) = self._pixel(min(xs), one.rate), self._pixel(max(xs), one.rate)
+        self.layout.take(Box(start, y - 1, end, y + 1))
         (line,) = self.axes.plot(
             [min(xs), max(xs)], [one.rate] * 2, color=colour, linewidth=1, alpha=0.45, zorder=3
         )
