@@ -84,14 +84,19 @@ class Timed:
 Key = Callable[[Any], Hashable]
 
 
+def _name(row: Counted | Timed) -> str:
+    """A sum of gradients may be made in place in the one step and not in the other: one name for both."""
+    return "sum" if row.is_sum else row.op
+
+
 def _exact(row: Counted | Timed) -> Hashable:
-    return (row.phase, row.recompute, row.layer, row.is_sum, row.op)
+    return (row.phase, row.recompute, row.layer, row.is_sum, _name(row))
 
 
 _LOOSER: tuple[Key, ...] = (
-    lambda row: (row.phase, row.layer, row.op, row.signature),
-    lambda row: (row.phase, row.op, row.signature),
-    lambda row: (row.op, row.signature),
+    lambda row: (row.phase, row.layer, _name(row), row.signature),
+    lambda row: (row.phase, _name(row), row.signature),
+    lambda row: (_name(row), row.signature),
 )
 """Keys for what the exact one leaves over, e.g. gradients of a weight that two layers share."""
 

@@ -40,6 +40,19 @@ class Where:
     parts: tuple[Part, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A backward pass that runs.
+
+    Attributes:
+        sums: Where its gradients meet.
+        keeps_graph: It builds a graph itself.
+    """
+
+    sums: Sums
+    keeps_graph: bool
+
+
 class CountingStep:
     """Counts the ops of one step while it runs; an observer of the tracker."""
 
@@ -47,8 +60,7 @@ class CountingStep:
         self._tracker = tracker
         self._layers = tracker.layers
         self._tagger = NodeTagger(tracker.layers)
-        self._sums = Sums()
-        self._keeps_graph = False
+        self._passes: list[Pass] = []
         self._stream: list[CountedOp | str] = []
         self._mode: CountingMode | None = None
 
@@ -67,7 +79,8 @@ class CountingStep:
         """Stop counting; safe to call twice."""
         if self._mode is not None and self._mode.active:
             self._mode.__exit__(None, None, None)
-        self._sums.forget()
+        while self._passes:
+            self._passes.pop().sums.forget()
 
     def enter(self, frame: Frame, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A module, a backward pass or an optimizer step begins."""
@@ -76,8 +89,8 @@ class CountingStep:
             frame.notes = OptimizerSplit(frame.optimizer, self._layers)
             self._stream.append("optimizer+")
         elif frame.layer is None:
-            self._sums.learn(args[0])
-            self._keeps_graph = keeps_graph(args)
+            frame.notes = Pass(Sums(args[0]), keeps_graph(args))
+            self._passes.append(frame.notes)
             self._stream.append("backward+")
         elif frame.outermost and frame.phase is Phase.FORWARD:
             self._stream.append("forward+")
@@ -88,9 +101,22 @@ class CountingStep:
         if frame.phase is Phase.OPTIMIZER:
             self._stream.append("optimizer-")
         elif frame.layer is None:
+            self._end_pass(frame.notes)
             self._stream.append("backward-")
         elif frame.outermost and frame.phase is Phase.FORWARD:
             self._stream.append("forward-")
+
+    def _end_pass(self, ended: Pass) -> None:
+        ended.sums.forget()
+        if ended in self._passes:
+            self._passes.remove(ended)
+
+    def _pass(self) -> Pass | None:
+        """The backward pass that this thread runs: its innermost one, on a device thread the latest."""
+        for frame in reversed(self._tracker.stack):
+            if isinstance(frame.notes, Pass):
+                return frame.notes
+        return self._passes[-1] if self._passes else None
 
     def where(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Where:
         """Where the op that is about to run belongs."""
@@ -109,9 +135,11 @@ class CountingStep:
         layer = node_layer(node, self._layers)
         if layer is None and node is not None and not hasattr(node, "variable"):
             layer = LOSS
-        recompute = torch.is_grad_enabled() and not self._keeps_graph
-        if node is not None and not recompute and _adds_gradients(function, args):
-            receiver = self._sums.receiver(node)
+        running = self._pass()
+        keeps = running is not None and running.keeps_graph
+        recompute = torch.is_grad_enabled() and not keeps
+        if running is not None and not recompute and _adds_gradients(function, args):
+            receiver = running.sums.receiver(node)
             if receiver is not None:
                 owner = node_layer(receiver, self._layers)
                 return Where(Phase.BACKWARD, layer, False, True, LOSS if owner is None else owner)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -121,32 +121,53 @@ def _root_node(tensor: torch.Tensor) -> Any:
     return torch.autograd.graph.get_gradient_edge(tensor).node
 
 
+Edge = tuple[Any, int]
+
+
 class Sums:
-    """Which node receives the sum when two gradients meet (it is computed while a producer is current)."""
+    """Which node receives the sum when two gradients meet, in one backward pass.
 
-    def __init__(self) -> None:
-        self._producers: dict[tuple[Any, int], int] = {}
-        self._taken: dict[Any, int] = {}
+    The engine computes it while a producer is still current, after the producer's own function has returned:
+    the first gradient of an input is kept, each later one is added to it.
+    """
 
-    def learn(self, roots: Any) -> None:
-        """Count the producers of every input of every node of a backward pass."""
-        self._producers.clear()
-        self._taken.clear()
-        for node in nodes_of(roots):
+    def __init__(self, roots: Any) -> None:
+        producers: dict[Edge, int] = {}
+        nodes = list(nodes_of(roots))
+        for node in nodes:
             for edge in node.next_functions:
-                if edge[0] is not None:
-                    self._producers[edge] = self._producers.get(edge, 0) + 1
+                producers[edge] = producers.get(edge, 0) + 1
+        self._meeting = {edge for edge, count in producers.items() if count > 1 and edge[0]}
+        self._arrived: set[Edge] = set()
+        self._waiting: dict[Any, list[Any]] = {}
+        self._handles = [
+            node.register_hook(self._returned(node))
+            for node in nodes
+            if self._meeting.intersection(node.next_functions)
+        ]
+
+    def _returned(self, node: Any) -> Callable[[Any, Any], None]:
+        def hook(gradients: Any, unused: Any) -> None:
+            self._waiting[node] = []
+            for edge, gradient in zip(node.next_functions, gradients, strict=False):
+                if edge not in self._meeting or gradient is None:
+                    continue
+                if edge in self._arrived:
+                    self._waiting[node].append(edge[0])
+                self._arrived.add(edge)
+
+        return hook
 
     def forget(self) -> None:
         """Let go of the graph."""
-        self._producers.clear()
-        self._taken.clear()
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+        self._meeting.clear()
+        self._arrived.clear()
+        self._waiting.clear()
 
     def receiver(self, node: Any) -> Any:
         """The node that gets the sum computed while ``node`` is current, or None: it is no sum."""
-        waiting = [edge[0] for edge in node.next_functions if self._producers.get(edge, 0) > 1]
-        taken = self._taken.get(node, 0)
-        if taken >= len(waiting):
-            return None
-        self._taken[node] = taken + 1
-        return waiting[taken]
+        waiting = self._waiting.get(node)
+        return waiting.pop(0) if waiting else None

@@ -93,14 +93,25 @@ class LayerMap:
         self._aliases: dict[int, int] = {}
 
     def root(self, module: nn.Module) -> Root:
-        """The model that a module called from outside any other belongs to; new ones are learnt."""
+        """The model that a module called from outside any other belongs to; new ones are learnt.
+
+        A part of a known model belongs to that one: checkpointing calls it from outside when it recomputes,
+        and programs do when they use an encoder or the module inside a wrapper alone.
+        """
         number = self._root_of.get(module)
         if number is None:
-            number = len(self._roots)
-            self._roots.append(_describe_root(module))
+            number = self._holder(unwrap(module))
+            if number is None:
+                number = len(self._roots)
+                self._roots.append(_describe_root(module))
+                self._learn(module, number)
             self._root_of[module] = number
-            self._learn(module, number)
         return self._roots[number]
+
+    def _holder(self, module: nn.Module) -> int | None:
+        """The first known model that a module is part of."""
+        holders = (number for number, root in enumerate(self._roots) if module in root.places)
+        return next(holders, None)
 
     def _learn(self, module: nn.Module, number: int) -> None:
         """Note every path of the model, and which layer holds which parameter."""
@@ -126,8 +137,9 @@ class LayerMap:
 
     def _find(self, module: nn.Module, parent: int | None) -> int:
         if parent is None:
-            self.root(module)
-            return self._number(self._root_of[module], "", unwrap(module))
+            inner = unwrap(module)
+            path = self.root(module).places[inner][0]
+            return self._number(self._root_of[module], path, inner)
         root, above = self.layers[parent].root, self.layers[parent].path
         paths = self._roots[root].places.get(module)
         if not paths:
