@@ -79,7 +79,7 @@ def _template(info: OpInfo, signature: Signature) -> Template | None:
             kwargs[argument.name] = value
         else:
             args.append(value)
-    return Template(info.function, tuple(args), kwargs)
+    return Template(info.function, tuple(args), tuple(kwargs.items()))
 
 
 def _spec(entry: tuple[tuple[int, ...], str]) -> Spec:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,6 +14,8 @@ from hroof_torch.counting.operands import Buffers, Meter, Traffic
 from hroof_torch.counting.rules.base import Call, Flop, UncountableError
 from hroof_torch.counting.rules.registry import find_rule
 from hroof_torch.counting.schema import OpInfo
+from hroof_torch.counting.signature import Signature, signature_of
+from hroof_torch.counting.template import Template
 from hroof_torch.counting.work import Work
 
 _VIEW = Work({}, {}, 0.0, 0.0, Source.COUNTED, is_view=True)
@@ -27,6 +30,23 @@ def tensors_in(value: Any, depth: int = 3) -> list[Any]:
     return []
 
 
+@dataclass(slots=True)
+class Seen:
+    """What is the same for every call with these shapes.
+
+    Attributes:
+        signature: Shapes and dtypes, as the profiler gives them.
+        template: The call without its tensors; None for an op without a schema.
+        flop: Its FLOP once they are counted; None without a rule.
+        counted: Whether ``flop`` is known.
+    """
+
+    signature: Signature
+    template: Template | None
+    flop: Flop | None = None
+    counted: bool = False
+
+
 class Counter:
     """Counts calls of one stream.
 
@@ -37,21 +57,46 @@ class Counter:
     def __init__(self) -> None:
         self.faults: dict[str, None] = {}
         self._meter = Meter(Buffers())
+        self._seen: dict[Any, Seen] = {}
 
     def note(self, name: str, problem: object) -> None:
         """Remember why something of an op is missing."""
         self.faults.setdefault(f"{name}: {problem}")
 
+    def look(self, info: OpInfo, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Seen:
+        """What calls with these shapes have in common; call it before the op runs."""
+        if not info.known:
+            return Seen((), None)
+        template = Template.of(info.function, args, kwargs)
+        key = template.key(args)
+        seen = self._seen.get(key)
+        if seen is None:
+            seen = self._seen[key] = Seen(signature_of(info, args, kwargs), template)
+        return seen
+
     def count(
-        self, info: OpInfo, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
+        self,
+        info: OpInfo,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        result: Any,
+        seen: Seen | None = None,
     ) -> Work:
-        """The work of one call that has run."""
+        """The work of one call that has run.
+
+        Args:
+            info: The op.
+            args: Positional arguments.
+            kwargs: Keyword arguments.
+            result: What it returned.
+            seen: What ``look`` gave for this call.
+        """
         outputs = tensors_in(result)
         call = Call(info, args, kwargs, outputs)
         traffic = self._traffic(info, call, args, kwargs)
         if traffic.is_view:
             return _VIEW
-        flop = self._flop(info, call)
+        flop = self._flop(info, call, seen)
         touch = Touch(traffic.accesses(), flop.matrix if flop else None)
         read, written = traffic.bytes_read, traffic.bytes_written
         if flop is None:
@@ -72,7 +117,16 @@ class Counter:
             return Traffic({(0,): float("nan")}, {(0,): float("nan")})
         return traffic
 
-    def _flop(self, info: OpInfo, call: Call) -> Flop | None:
+    def _flop(self, info: OpInfo, call: Call, seen: Seen | None) -> Flop | None:
+        if seen is not None and seen.counted:
+            return seen.flop
+        flop = self._apply_rule(info, call)
+        dense = all(tensor.layout is torch.strided for tensor in call.inputs)
+        if seen is not None and dense:
+            seen.flop, seen.counted = flop, True
+        return flop
+
+    def _apply_rule(self, info: OpInfo, call: Call) -> Flop | None:
         rule = find_rule(info.base)
         if rule is None:
             return None

@@ -9,9 +9,9 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from hroof_torch.counting.counter import Counter
+from hroof_torch.counting.counter import Counter, Seen
 from hroof_torch.counting.schema import OpInfo, op_info
-from hroof_torch.counting.signature import Signature, signature_of
+from hroof_torch.counting.signature import Signature
 from hroof_torch.counting.template import Template
 from hroof_torch.counting.work import Work
 
@@ -104,32 +104,25 @@ class CountingMode(TorchDispatchMode, Generic[W]):
             with self:
                 return func._op_dk(_COMPOSITE, *args, **kwargs)
         where = self._attribute(info, args, kwargs)
-        signature, template = self._described(info, args, kwargs)
+        seen = self._look(info, args, kwargs)
         result = func(*args, **kwargs)
-        self._keep(info, args, kwargs, result, where, signature, template)
+        self._keep(info, args, kwargs, result, where, seen)
         return result
 
     def _attribute(self, info: OpInfo, args: tuple[Any, ...], kwargs: dict[str, Any]) -> W | None:
         try:
             return self._where(info.function, args, kwargs)
         except Exception as problem:  # attribution must not break the program
-            self._counter.note(
-                info.name, f"it cannot be attributed ({type(problem).__name__}: {problem})"
-            )
+            self._note(info, "it cannot be attributed", problem)
             return None
 
-    def _described(
-        self, info: OpInfo, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[Signature, Template | None]:
-        """Shapes as they are before the op runs, which may change them."""
+    def _look(self, info: OpInfo, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Seen:
+        """What a call looks like before it runs, which may change shapes."""
         try:
-            template = Template.of(info.function, args, kwargs) if info.known else None
-            return signature_of(info, args, kwargs), template
+            return self._counter.look(info, args, kwargs)
         except Exception as problem:  # as above
-            self._counter.note(
-                info.name, f"its shapes cannot be read ({type(problem).__name__}: {problem})"
-            )
-            return (), None
+            self._note(info, "its shapes cannot be read", problem)
+            return Seen((), None)
 
     def _keep(
         self,
@@ -138,16 +131,16 @@ class CountingMode(TorchDispatchMode, Generic[W]):
         kwargs: dict[str, Any],
         result: Any,
         where: W | None,
-        signature: Signature,
-        template: Template | None,
+        seen: Seen,
     ) -> None:
         try:
-            work = self._counter.count(info, args, kwargs, result)
-            self._record(CountedOp(info.name, signature, work, where, template))
+            work = self._counter.count(info, args, kwargs, result, seen)
+            self._record(CountedOp(info.name, seen.signature, work, where, seen.template))
         except Exception as problem:  # as above
-            self._counter.note(
-                info.name, f"it cannot be recorded ({type(problem).__name__}: {problem})"
-            )
+            self._note(info, "it cannot be recorded", problem)
+
+    def _note(self, info: OpInfo, fact: str, problem: Exception) -> None:
+        self._counter.note(info.name, f"{fact} ({type(problem).__name__}: {problem})")
 
 
 _plain: dict[Any, bool] = {}

@@ -77,6 +77,13 @@ UNREAD: dict[str, frozenset[str]] = {
 """Arguments that an op takes without needing their elements."""
 
 
+data_address = torch._C._data_address
+"""Address of a tensor's first element, 0 without data; unlike ``data_ptr`` it never copies."""
+
+storage_handle = torch._C._storage_address
+"""Identity of a storage while it lives; unlike ``untyped_storage`` it makes no Python object."""
+
+
 @dataclass(slots=True)
 class Traffic:
     """Bytes of one op, by tensor.
@@ -127,15 +134,19 @@ class Buffers:
     def __init__(self) -> None:
         self._virtual: dict[int, tuple[StorageWeakRef, int]] = {}
 
-    def name(self, storage: Any) -> int:
-        """Identity of a storage among all that this object has named."""
-        if storage.device.type != "meta":
-            return int(storage.data_ptr()) or -int(storage._cdata)
-        known = self._virtual.get(storage._cdata)
+    def name(self, tensor: Any) -> int:
+        """Identity of a tensor's storage among all that this object has named."""
+        address = int(data_address(tensor))
+        if address:
+            return address - tensor.storage_offset() * tensor.element_size()
+        handle = int(storage_handle(tensor))
+        if tensor.numel() == 0:
+            return -handle
+        known = self._virtual.get(handle)
         if known is None:
             # The weak reference keeps the handle from being given to another storage.
-            known = StorageWeakRef(storage), -1 - len(self._virtual)
-            self._virtual[storage._cdata] = known
+            known = StorageWeakRef(tensor.untyped_storage()), -1 - len(self._virtual)
+            self._virtual[handle] = known
         return known[1]
 
 
@@ -173,8 +184,7 @@ class Meter:
         """Keys and bytes of a tensor: one part, or several for a sparse one."""
         if has_storage(tensor):
             sizes, strides = tensor.shape, tensor.stride()
-            storage = tensor.untyped_storage()
-            key = (self._buffers.name(storage), tensor.storage_offset(), sizes, strides)
+            key = (self._buffers.name(tensor), tensor.storage_offset(), sizes, strides)
             return [(key, float(distinct_elements(sizes, strides) * tensor.element_size()))]
         components = _components(tensor)
         if components is None:
@@ -194,7 +204,7 @@ class Meter:
         writes = self._arguments(info, args, kwargs, traffic, storages)
         fresh = False
         for tensor in outputs:
-            if has_storage(tensor) and tensor.untyped_storage()._cdata in storages:
+            if has_storage(tensor) and storage_handle(tensor) in storages:
                 continue
             fresh = True
             for key, nbytes in self.parts(tensor):
@@ -219,7 +229,7 @@ class Meter:
             if not isinstance(tensor, torch.Tensor):
                 continue
             if has_storage(tensor):
-                storages.add(tensor.untyped_storage()._cdata)
+                storages.add(storage_handle(tensor))
             written = argument.written
             writes |= written
             read = not (argument.is_out or shape_only or argument.name in unread)

@@ -132,7 +132,7 @@ class _Refit:
 
     def _specs(self) -> Iterator[Any]:
         """What the signature has entries for: specs, and numbers in the place of tensors."""
-        for argument, value in self._info.tensors(self._template.args, self._template.kwargs):
+        for argument, value in self._info.tensors(self._template.args, dict(self._template.kwargs)):
             if argument.kind is not Kind.OPTIONAL_TENSORS:
                 yield value
 
@@ -168,7 +168,7 @@ class _Refit:
             self._value(arguments[name], value, make)
             for name, value in zip(names, self._template.args, strict=False)
         )
-        kwargs = self._template.kwargs
+        kwargs = dict(self._template.kwargs)
         in_order = [name for name in names if name in kwargs]
         return args, {name: self._value(arguments[name], kwargs[name], make) for name in in_order}
 
@@ -193,7 +193,7 @@ class _Refit:
     def _lengths_in(self, value: Any) -> Any:
         return (
             [self._length(item) for item in value]
-            if isinstance(value, list)
+            if isinstance(value, tuple)
             else (self._length(value) if type(value) is int else value)
         )
 

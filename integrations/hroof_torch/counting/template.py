@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 
-@dataclass(frozen=True, slots=True)
-class Spec:
+class Spec(NamedTuple):
     """A tensor without its data.
 
     Attributes:
@@ -27,46 +25,54 @@ class Spec:
     @staticmethod
     def of(tensor: torch.Tensor) -> Spec:
         """The spec of a tensor."""
-        stride = tuple(tensor.stride()) if tensor.layout is torch.strided else None
-        return Spec(tuple(tensor.shape), tensor.dtype, stride, tensor.device.type)
+        strided = tensor.layout is torch.strided and not tensor.is_nested
+        return Spec(
+            tuple(tensor.shape),
+            tensor.dtype,
+            tensor.stride() if strided else None,
+            tensor.device.type,
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
-    """A call with every tensor replaced by its spec.
+class Template(NamedTuple):
+    """A call with every tensor replaced by its spec, every list by a tuple.
 
     Attributes:
         function: The overload that was called.
         args: Positional arguments.
-        kwargs: Keyword arguments.
+        kwargs: Names and values of keyword arguments.
     """
 
     function: Any
     args: tuple[Any, ...]
-    kwargs: dict[str, Any]
+    kwargs: tuple[tuple[str, Any], ...]
 
     @staticmethod
     def of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Template:
         """The template of a call."""
-        return Template(
-            function,
-            tuple([light(value) for value in args]),
-            {name: light(value) for name, value in kwargs.items()} if kwargs else {},
-        )
+        light_kwargs = tuple([(name, light(value)) for name, value in kwargs.items()])
+        return Template(function, tuple([light(value) for value in args]), light_kwargs)
+
+    def key(self, args: tuple[Any, ...]) -> Any:
+        """What tells this call from others of the same op: 1 and 1.0 and True are not the same."""
+        return (self, tuple(map(type, args)))
 
 
-_PLAIN: tuple[Any, ...] = (
-    *(bool, int, float, complex, str, type(None)),
-    *(torch.dtype, torch.device, torch.layout, torch.memory_format),
+_PLAIN: dict[type, None] = dict.fromkeys(
+    (
+        *(bool, int, float, complex, str, type(None)),
+        *(torch.dtype, torch.device, torch.layout, torch.memory_format),
+    )
 )
 
 
 def light(value: Any) -> Any:
     """A value without tensors: specs in their places, and None for what may hold one unseen."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
     if isinstance(value, torch.Tensor):
         return Spec.of(value)
-    if isinstance(value, _PLAIN):
-        return value
     if isinstance(value, list | tuple):
-        return [light(item) for item in value]
+        return tuple([light(item) for item in value])
     return None

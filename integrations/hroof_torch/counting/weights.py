@@ -32,7 +32,8 @@ PER_OUTPUT = _table(
     1: cumsum cumprod cummax cummin linspace arange range logspace gcd lcm ldexp copysign
     2: native_dropout native_dropout_backward _fused_dropout xlogy special_xlog1py addr logit_backward
     2: _prelu_kernel_backward masked_scale _masked_scale nextafter
-    3: multilabel_margin_loss_backward addcmul addcdiv lerp sigmoid sigmoid_backward tanh_backward elu elu_backward celu softplus
+    3: multilabel_margin_loss_backward
+    3: addcmul addcdiv lerp sigmoid sigmoid_backward tanh_backward elu elu_backward celu softplus
     3: softplus_backward hardsigmoid logit polar mse_loss_backward smooth_l1_loss_backward logcumsumexp
     3: huber_loss_backward l1_loss_backward renorm glu_jvp special_entr
     4: silu hardswish hardswish_backward log_sigmoid_forward glu logaddexp logaddexp2 _softmax
