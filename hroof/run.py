@@ -86,25 +86,32 @@ class Run(Region):
         )
 
     def report(
-        self, path: str | Path | None = None, *, by: Sequence[str] = ("layer",), force: bool = False
+        self,
+        path: str | Path | None = None,
+        *,
+        by: Sequence[str] = ("layer",),
+        full: bool = False,
+        force: bool = False,
     ) -> str:
         """The text report; with a path also a file of the kind that its suffix names.
 
         Args:
             path: ``.txt``, ``.json``, ``.csv``, ``.parquet``, ``.png``, ``.svg``, ``.pdf`` or ``.html``.
             by: Grouping keys, e.g. ``("layer", "phase")``.
+            full: Everything there is to say, instead of the short report.
             force: Replace a file that is there.
 
         Raises:
             CaptureError: Nothing was collected.
             OutputError: The file is there already, or cannot be written.
         """
-        from hroof.report import export, text
+        from hroof.report import brief, export, text
 
         machine = self.machine()
         if path is not None:
             export.write(self.profile, machine, path, by=tuple(by), force=force)
-        return text.render(self.profile, machine, by=tuple(by))
+        render = text.render if full else brief.render
+        return render(self.profile, machine, by=tuple(by))
 
     def _tell(self) -> None:
         """Say on standard error what came out; never raises into the program."""

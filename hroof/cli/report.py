@@ -19,7 +19,7 @@ from hroof.cli.command import (
 from hroof.machine import Machine
 from hroof.profile import Profile
 
-TOP = 20
+TOP = 15
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,6 +34,9 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         "--top", type=at_least(0), default=TOP, metavar="N",
         help=f"rows of the ranking; 0 for all (default: {TOP})",
     )  # fmt: skip
+    parser.add_argument(
+        "--full", action="store_true", help="everything there is to say, not the short report"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
         "--machine", type=Path, metavar="FILE", help="ceilings to use (default: those of the run)"
@@ -59,7 +62,9 @@ def run(arguments: Arguments) -> int:
     if arguments.json:
         print_json(show.as_json(profile, machine, arguments.by))
     elif not arguments.output:
-        show.print_text(profile, machine, by=arguments.by, top=arguments.top)
+        show.print_text(
+            profile, machine, by=arguments.by, top=arguments.top, full=arguments.full
+        )
     return 0
 
 

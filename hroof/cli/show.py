@@ -68,12 +68,18 @@ def keep_machine(machine: Machine | None, folder: Path, say: Say) -> None:
 
 
 def print_text(
-    profile: Profile, machine: Machine | None, *, by: Sequence[str], top: int = 20
+    profile: Profile,
+    machine: Machine | None,
+    *,
+    by: Sequence[str],
+    top: int = 15,
+    full: bool = False,
 ) -> None:
     """The report on standard output, coloured where that is a terminal."""
-    from hroof.report import text
+    from hroof.report import brief, text
 
-    sys.stdout.write(text.render(profile, machine, by=by, top=top, color=sys.stdout.isatty()))
+    render = text.render if full else brief.render
+    sys.stdout.write(render(profile, machine, by=by, top=top, color=sys.stdout.isatty()))
     sys.stdout.flush()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from hroof.findings.finding import count
 from hroof.machine import Ceiling, Machine
 from hroof.report.cells import DASH, bytes_cell, legend, ranking, share_cell, time_of, without_flop
 from hroof.report.grid import Grid, show
+from hroof.report.page import console_for, heading, line, panel
 from hroof.roofline import Coverage, Point, Totals, captured, coverage, points, select, totals
 from hroof.units import Phase, number, percent, si
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from hroof.profile import Profile
 
 MAX_FINDINGS = 5
-_MIN_WIDTH = 20
 _CONVENTIONS = (
     "A fused multiply-add is 2 FLOP; integer operations (OP) are no FLOP; 1 GB = 1e9 B. FLOP "
     "follow the published convention; bounds use the least FLOP that a direct implementation "
@@ -73,7 +72,7 @@ def render(
     """
     report = _collect(profile, machine, tuple(by))
     stream = io.StringIO()
-    console = _console(stream, width, color)
+    console = console_for(stream, width, color)
     _verdict(console, report)
     _findings(console, report)
     _ranking(console, report, top)
@@ -100,47 +99,9 @@ def _collect(profile: Profile, machine: Machine | None, by: tuple[str, ...]) -> 
     )
 
 
-def _console(stream: io.StringIO, width: int | None, color: bool) -> Console:
-    from rich.console import Console
-
-    columns = width or shutil.get_terminal_size((120, 24)).columns
-    return Console(
-        file=stream,
-        width=max(columns, _MIN_WIDTH),
-        force_terminal=color,
-        color_system="standard" if color else None,
-        no_color=not color,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        legacy_windows=False,
-    )
-
-
-def _heading(console: Console, text: str) -> None:
-    from rich.text import Text
-
-    console.print()
-    console.print(Text(text, style="bold underline"))
-
-
-def _line(console: Console, text: str, *, indent: int = 0) -> None:
-    from rich.padding import Padding
-    from rich.text import Text
-
-    console.print(Padding(Text(text, overflow="fold"), (0, 0, 0, indent)))
-
-
 def _verdict(console: Console, report: _Report) -> None:
-    from rich.panel import Panel
-    from rich.text import Text
-
-    said = report.verdict
-    body = Text(said.text, style="bold", overflow="fold")
-    body.append(f"\nWhy: {said.why}\nNext: {said.next}", style="not bold")
-    style = "green" if said.supported else "yellow"
-    console.print(Panel(body, title=Text(f"Verdict: {report.profile.name}"), border_style=style))
-    _line(console, _card(report))
+    panel(console, f"Verdict: {report.profile.name}", report.verdict)
+    line(console, _card(report))
 
 
 def _card(report: _Report) -> str:
@@ -173,22 +134,22 @@ def _how(how: object) -> str:
 def _findings(console: Console, report: _Report) -> None:
     if report.machine is None:
         return
-    _heading(console, "What to change first")
+    heading(console, "What to change first")
     shown = report.findings[:MAX_FINDINGS]
     if not shown:
-        _line(console, "Nothing was found.")
+        line(console, "Nothing was found.")
     for number_, finding in enumerate(shown, 1):
-        _line(console, f"{number_}. [{finding.severity}] {finding.title}")
-        _line(console, finding.action, indent=3)
+        line(console, f"{number_}. [{finding.severity}] {finding.title}")
+        line(console, finding.action, indent=3)
         if finding.saves > 0:
             saved = f"Saves at most {si(finding.saves, 's')} a step. Assumed: {finding.assumption}"
-            _line(console, saved, indent=3)
+            line(console, saved, indent=3)
     _rest(console, len(report.findings) - len(shown), "finding", "--json lists them")
 
 
 def _rest(console: Console, more: int, what: str, how: str) -> None:
     if more > 0:
-        _line(console, f"and {more} more {what}{'s' if more > 1 else ''} ({how}).")
+        line(console, f"and {more} more {what}{'s' if more > 1 else ''} ({how}).")
 
 
 def _shown(report: _Report, top: int) -> list[Point]:
@@ -196,22 +157,22 @@ def _shown(report: _Report, top: int) -> list[Point]:
 
 
 def _ranking(console: Console, report: _Report, top: int) -> None:
-    _heading(console, f"By {', '.join(report.by) or 'nothing'}, most time first")
+    heading(console, f"By {', '.join(report.by) or 'nothing'}, most time first")
     if not report.points:
-        _line(console, "No launch was captured.")
+        line(console, "No launch was captured.")
         return
     if report.machine is None:
-        _line(console, "Measured times only: without ceilings there is no bound and no headroom.")
+        line(console, "Measured times only: without ceilings there is no bound and no headroom.")
     shown, step = _shown(report, top), time_of(report.points)
     show(console, ranking(shown, report.by, step, report.machine))
-    _line(console, legend(shown))
+    line(console, legend(shown))
     left = report.points[len(shown) :]
     time = time_of(left)
     share = share_cell(time, step)
     _rest(console, len(left), "row", f"{si(time, 's')}, {share} of the time; --top 0 shows all")
     idle = without_flop(shown, report.by, step)
     if idle.rows:
-        _heading(console, "Rows with launches of no FLOP")
+        heading(console, "Rows with launches of no FLOP")
         show(console, idle)
 
 
@@ -220,14 +181,14 @@ def _phases(console: Console, report: _Report) -> None:
     if not found:
         return
     order = [*Phase, "(no phase)"]
-    _heading(console, "Phases")
+    heading(console, "Phases")
     ranked = sorted(found, key=lambda point: order.index(point.key["phase"]))
     show(console, ranking(ranked, ("phase",), time_of(ranked), report.machine))
 
 
 def _totals(console: Console, report: _Report) -> None:
     sums = report.totals
-    _heading(console, "Totals of a step")
+    heading(console, "Totals of a step")
     rows = [
         ["sum of launch times", si(sums.time, "s")],
         ["union over streams", si(sums.union_time, "s")],
@@ -266,12 +227,12 @@ def _bound_rows(sums: Totals) -> list[list[str]]:
 
 def _ceilings(console: Console, report: _Report) -> None:
     machine = report.machine
-    _heading(console, "Ceilings")
+    heading(console, "Ceilings")
     if machine is None:
-        _line(console, "None. Measure them once with: hroof ceilings")
+        line(console, "None. Measure them once with: hroof ceilings")
         return
     shared = " · vector and matrix work share one unit" if machine.shared_pipes else ""
-    _line(console, f"{machine.name} ({machine.device}){shared}")
+    line(console, f"{machine.name} ({machine.device}){shared}")
     rows = [
         _ceiling(f"{pipe} {precision}", peak, "FLOP/s" if precision.is_float else "OP/s")
         for (pipe, precision), peak in machine.peaks.items()
@@ -281,7 +242,7 @@ def _ceilings(console: Console, report: _Report) -> None:
         rows.append(_ceiling("launch", machine.launch_cost, "s"))
     show(console, Grid(["ceiling", "rate", "spread", "samples", "how", "kernel"], rows))
     for note, names in _ceiling_notes(machine).items():
-        _line(console, f"{', '.join(names)}: {note}")
+        line(console, f"{', '.join(names)}: {note}")
 
 
 def _ceiling(name: str, ceiling: Ceiling, unit: str) -> list[str]:
@@ -304,7 +265,7 @@ def _ceiling_notes(machine: Machine) -> dict[str, list[str]]:
 
 def _coverage(console: Console, report: _Report) -> None:
     known = report.coverage
-    _heading(console, "Coverage, in shares of the launch time")
+    heading(console, "Coverage, in shares of the launch time")
     rows = [["has a layer", percent(known.time_attributed)]]
     rows += [[f"has a layer, {p}", percent(s)] for p, s in known.time_attributed_by_phase.items()]
     rows += [
@@ -319,9 +280,9 @@ def _coverage(console: Console, report: _Report) -> None:
 
 
 def _caveats(console: Console, report: _Report, top: int) -> None:
-    _heading(console, "Caveats")
+    heading(console, "Caveats")
     for text in [*report.warnings, *_notes(_shown(report, top)), _CONVENTIONS]:
-        _line(console, f"• {text}")
+        line(console, f"• {text}")
 
 
 def _notes(shown: Iterable[Point]) -> list[str]:

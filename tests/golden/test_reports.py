@@ -14,6 +14,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from hroof.machine import Machine
 from hroof.profile import Profile
+from hroof.report import brief
 from hroof.report.export import to_frame, to_json
 from hroof.report.text import render
 
@@ -52,6 +53,14 @@ class TestText:
         assert render(Profile.from_rows([]), machine, width=120) == snapshot
 
 
+class TestBrief:
+    @pytest.mark.parametrize("width", [110, 60])
+    def test_by_layer(
+        self, profile: Profile, machine: Machine, snapshot: SnapshotAssertion, width: int
+    ) -> None:
+        assert brief.render(profile, machine, width=width) == snapshot
+
+
 class TestJson:
     def test_by_layer(
         self, profile: Profile, machine: Machine, snapshot: SnapshotAssertion
@@ -70,6 +79,7 @@ class TestJson:
 PROGRAM = """
 import json, runpy, sys
 small = runpy.run_path(sys.argv[1])
+from hroof.report import brief
 from hroof.report.export import to_json
 from hroof.report.text import render
 profile, machine = small["build_profile"](), small["build_machine"]()
