@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 EventKind = Literal["op", "backward", "kernel", "memcpy", "memset"]
+
+
+def no_dtypes() -> Sequence[str] | None:
+    """Types of the arguments of an event that does not know them."""
+    return None
 
 
 def no_signature() -> Hashable:
@@ -30,6 +35,7 @@ class Event:
         linked: For device work: correlation of the CPU event that started it.
         device: ``cpu`` or e.g. ``cuda:0``.
         stream: Device stream.
+        dtypes: Gives the types of the arguments, as the profiler spells them.
         signature: Gives shapes and dtypes of the tensor arguments; called only where they are needed.
     """
 
@@ -44,6 +50,7 @@ class Event:
     linked: int = 0
     device: str = "cpu"
     stream: int = 0
+    dtypes: Callable[[], Sequence[str] | None] = no_dtypes
     signature: Callable[[], Hashable] = no_signature
 
 
@@ -79,6 +86,7 @@ def _read(raw: Any, signature: Callable[[Any, Any], Hashable], device_name: str)
             raw.sequence_nr(),
             raw.fwd_thread_id(),
             raw.correlation_id(),
+            dtypes=raw.dtypes,
             signature=lambda: signature(raw.structured_input_shapes(), raw.dtypes()),
         )
     kinds: dict[str, EventKind] = {

@@ -14,6 +14,9 @@ from hroof_torch.counted import gap_phase
 from hroof_torch.events import Event
 from hroof_torch.layers import LOSS
 
+IsComposite = Callable[[str, Sequence[str] | None], bool]
+"""Whether an op of this name, with arguments of these types, only calls others."""
+
 _NODE = "autograd::engine::evaluate_function: "
 _ACCUMULATE = "torch::autograd::AccumulateGrad"
 _COMPILED = "Torch-Compiled Region"
@@ -85,7 +88,7 @@ class Trace:
 class Reader:
     """Walks the events of each thread once, keeping the ranges that are open."""
 
-    def __init__(self, is_composite: Callable[[str], bool]) -> None:
+    def __init__(self, is_composite: IsComposite) -> None:
         self._is_composite = is_composite
         self._made: dict[tuple[int, int], Context] = {}
         self._by_correlation: dict[int, Found | None] = {}
@@ -159,7 +162,7 @@ class Reader:
         if outer is not None and not outer.composite:
             return context
         in_node = context.phase is Phase.BACKWARD and not context.in_layer
-        found = Found(event, context, name, self._is_composite(name))
+        found = Found(event, context, name, self._is_composite(name, event.dtypes()))
         found.recompute = context.recompute or (
             in_node and event.sequence >= 0 and not self._builds(event)
         )
@@ -209,7 +212,7 @@ def _is_op(name: str) -> bool:
     return "::" in name or name.startswith(("gloo:", "nccl:"))
 
 
-def read_trace(events: Iterable[Event], is_composite: Callable[[str], bool]) -> Trace:
+def read_trace(events: Iterable[Event], is_composite: IsComposite) -> Trace:
     """Timed ops of a trace.
 
     An op is timed with everything that it runs inside; an op that only calls others (composite) is timed
@@ -217,7 +220,7 @@ def read_trace(events: Iterable[Event], is_composite: Callable[[str], bool]) -> 
 
     Args:
         events: Events of all threads and devices, in any order.
-        is_composite: Whether an op of this name only calls others.
+        is_composite: Whether an op of this name, with arguments of these types, only calls others.
     """
     ordered = sorted(events, key=lambda event: (event.start, -event.end))
     reader = Reader(is_composite)

@@ -34,7 +34,7 @@ def node(name: str, start: int, end: int, sequence: int, *, forward_thread: int 
 
 
 def read(events: Iterable[Event]) -> Trace:
-    return read_trace(list(events), lambda name: name in COMPOSITE)
+    return read_trace(list(events), lambda name, _: name in COMPOSITE)
 
 
 def only(trace: Trace, op: str) -> Timed:
