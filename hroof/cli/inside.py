@@ -38,7 +38,6 @@ def watch(name: str, settings: Mapping[str, Any]) -> None:
             name=settings["name"] or program_name(),
             skip=settings["skip"],
             steps=settings["steps"],
-            show=False,
         )
 
     integration.load(name).watch_program(begin)
@@ -48,6 +47,8 @@ def watch(name: str, settings: Mapping[str, Any]) -> None:
 class StandIn(Run):
     """The region of a program that opens none itself: it ends with the program, or is dropped."""
 
+    show: bool = False
+
     def __enter__(self) -> StandIn:
         atexit.register(self.close)
         super().__enter__()
@@ -55,6 +56,7 @@ class StandIn(Run):
 
     def close(self) -> None:
         """The program ends, perhaps with an exception."""
+        atexit.unregister(self.close)
         error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
         self.__exit__(type(error) if error is not None else None, error, None)
 

@@ -114,10 +114,12 @@ class _Finder:
 
 
 def _say(text: str) -> None:
+    if sys.stderr is None:  # then print would choose standard output
+        return
     try:
         print(f"hroof: {text}", file=sys.stderr, flush=True)
-    except (OSError, ValueError, AttributeError):
-        return  # standard error is closed: there is nobody to tell
+    except (OSError, ValueError):
+        return  # it is closed: there is nobody to tell
 
 
 def _run_the_next(folder: str) -> None:

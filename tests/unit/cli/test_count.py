@@ -1,0 +1,56 @@
+"""``hroof count``: finding the function; the numbers themselves are tested with PyTorch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hroof.cli.count import find
+from hroof.errors import UsageError
+
+
+@pytest.fixture(autouse=True)
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "the_model.py"
+    path.write_text("import beside_it\nVALUE = 3\ndef build():\n    return beside_it.step\n")
+    (tmp_path / "beside_it.py").write_text("def step():\n    return 'a step'\n")
+    (tmp_path / "broken_one.py").write_text("import no_such_thing\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*__import__("sys").path])
+    return path
+
+
+@pytest.mark.parametrize(
+    "target", ["the_model.py:build", "./the_model.py:build", "the_model:build"]
+)
+def test_a_function_of_a_file_or_a_module(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("the_model", "beside_it"):
+        monkeypatch.delitem(__import__("sys").modules, name, raising=False)
+    assert find(target)()() == "a step"
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("the_model.py", "names no function"),
+        (":build", "names no function"),
+        ("the_model.py:", "names no function"),
+        ("the_model.py:other", "It has: build."),
+        ("the_model.py:VALUE", "It has: build."),
+        ("absent.py:build", "no file 'absent.py'"),
+        ("absent_module:build", "ModuleNotFoundError"),
+        ("broken_one.py:build", "no_such_thing"),
+    ],
+)
+def test_what_cannot_be_found(target: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said.replace(".", r"\.")):
+        find(target)
+
+
+def test_a_fault_of_the_file_shows_where(hroof: Any) -> None:
+    done = hroof("count", "broken_one.py:build")
+    assert done.status == 2
+    assert 'broken_one.py", line 1' in done.err
+    assert done.err.splitlines()[-1].startswith("hroof: 'broken_one.py' cannot be imported")

@@ -1,0 +1,48 @@
+"""``hroof demo``: what it starts; the run itself is tested with PyTorch."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hroof.cli import run as run_verb
+
+
+def test_without_pytorch_it_is_status_6(hroof: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "torch" else find(name)
+    )
+    done = hroof("demo")
+    assert done.status == 6
+    assert "pip install 'hroof[torch]'" in done.err
+
+
+def test_it_is_an_ordinary_run(hroof: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    monkeypatch.setattr(run_verb, "run", lambda arguments: seen.append(arguments) or 0)
+    done = hroof("demo", "--steps", "4", "--out", "o", "--html", "d.html", "--json")
+    assert done.status == 0
+    (arguments,) = seen
+    python, program, steps = arguments.command
+    assert python == sys.executable
+    assert Path(program).is_file()
+    assert int(steps) == arguments.skip + 1 + 4
+    assert arguments.files == [Path("d.html")]
+    assert "torch" not in Path(program).name
+
+
+def test_every_argument_of_run_is_given(hroof: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[set[str]] = []
+    monkeypatch.setattr(run_verb, "run", lambda arguments: seen.append(set(vars(arguments))) or 0)
+    hroof("demo")
+    monkeypatch.setattr(
+        run_verb, "COMMAND",
+        type(run_verb.COMMAND)(**{**vars(run_verb.COMMAND), "run": run_verb.run}),
+    )  # fmt: skip
+    hroof("run", "--", "x")
+    assert seen[1] - {"verb"} == seen[0]

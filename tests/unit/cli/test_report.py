@@ -1,0 +1,162 @@
+"""``hroof report``: text, JSON, files; which ceilings; what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hroof.cli import show
+from hroof.machine import Machine
+from hroof.profile import Profile
+from hroof.report import brief, export, text
+
+
+@pytest.fixture
+def machine(machine: Machine, tmp_path: Path) -> Machine:
+    """As it comes out of a file."""
+    return Machine.load(machine.save(tmp_path / "as-saved.json"))
+
+
+@pytest.fixture
+def saved(profile: Profile, machine: Machine, tmp_path: Path) -> Path:
+    """A run with its ceilings."""
+    folder = profile.save(tmp_path / "run")
+    machine.save(folder / "machine.json")
+    return folder
+
+
+def test_text_goes_to_standard_output(
+    hroof: Any, saved: Path, profile: Profile, machine: Machine
+) -> None:
+    done = hroof("report", saved)
+    assert (done.status, done.err) == (0, "")
+    assert done.out == brief.render(profile, machine)
+
+
+def test_keys_and_the_length_of_the_ranking(
+    hroof: Any, saved: Path, profile: Profile, machine: Machine
+) -> None:
+    done = hroof("report", saved, "--by", "layer,phase", "--top", "1")
+    assert done.out == brief.render(profile, machine, by=("layer", "phase"), top=1)
+
+
+def test_everything_on_request(hroof: Any, saved: Path, profile: Profile, machine: Machine) -> None:
+    done = hroof("report", saved, "--full")
+    assert done.out == text.render(profile, machine, top=15)
+
+
+def test_json_is_one_object(hroof: Any, saved: Path, profile: Profile, machine: Machine) -> None:
+    done = hroof("report", saved, "--json", "--by", "phase")
+    assert done.err == ""
+    assert json.loads(done.out) == export.to_json(profile, machine, ("phase",))
+
+
+def test_files_by_their_suffix(hroof: Any, saved: Path, tmp_path: Path) -> None:
+    done = hroof("report", saved, "-o", "a.csv", "-o", "b.json", "-o", "c.txt")
+    assert (done.status, done.out) == (0, "")
+    assert [line.split()[0] for line in done.err.splitlines()] == ["Wrote"] * 3
+    assert all((tmp_path / name).stat().st_size for name in ("a.csv", "b.json", "c.txt"))
+
+
+def test_files_and_json_together(hroof: Any, saved: Path) -> None:
+    done = hroof("report", saved, "-o", "a.csv", "--json", "--quiet")
+    assert json.loads(done.out)["schema"] == 1
+    assert done.err == ""
+
+
+def test_a_file_is_replaced_only_with_force(hroof: Any, saved: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("mine")
+    done = hroof("report", saved, "-o", "a.csv")
+    assert done.status == 4
+    assert "--force" in done.err
+    assert (tmp_path / "a.csv").read_text() == "mine"
+    assert hroof("report", saved, "-o", "a.csv", "--force").status == 0
+    assert (tmp_path / "a.csv").read_text() != "mine"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["-o", "a.docx"], 2, "a.docx"),
+        (["--by", "colour"], 2, "colour"),
+        (["-o", "file/below.csv"], 4, "file"),
+        (["--machine", "absent.json"], 3, "absent.json"),
+    ],
+)
+def test_what_is_refused(
+    hroof: Any, saved: Path, arguments: list[str], status: int, said: str
+) -> None:
+    (saved.parent / "file").write_text("x")
+    done = hroof("report", saved, *arguments)
+    assert done.status == status
+    assert said in done.err
+    assert "Traceback" not in done.err
+
+
+# --- ceilings -----------------------------------------------------------------------------------
+
+
+def test_ceilings_of_a_file(hroof: Any, profile: Profile, machine: Machine, tmp_path: Path) -> None:
+    profile.save(tmp_path / "run")
+    machine.save(tmp_path / "m.json")
+    done = hroof("report", "run", "--machine", "m.json")
+    assert done.out == brief.render(profile, machine)
+
+
+def test_without_ceilings_it_says_so_and_measures_nothing(
+    hroof: Any, profile: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hroof.ceilings.suite.measure", lambda *given: pytest.fail("measured"))
+    profile.save(tmp_path / "run")
+    done = hroof("report", "run")
+    assert done.status == 0
+    assert "no ceilings are known" in done.err
+    assert done.out == brief.render(profile, None)
+
+
+def test_ceilings_that_were_measured_here_before(
+    hroof: Any, profile: Profile, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(show, "known_machine", lambda profile: machine)
+    profile.save(tmp_path / "run")
+    done = hroof("report", "run")
+    assert "measured here before" in done.err
+    assert done.out == brief.render(profile, machine)
+
+
+# --- profiles that are none ---------------------------------------------------------------------
+
+
+def damage(folder: Path, **changes: Any) -> None:
+    path = folder / "run.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        (lambda folder: damage(folder, kind="other"), "hroof did not write"),
+        (lambda folder: damage(folder, schema=99), "Upgrade hroof"),
+        (lambda folder: (folder / "run.json").write_text("{"), "damaged"),
+        (lambda folder: (folder / "run.json").unlink(), "does not exist"),
+        (lambda folder: (folder / "launches-0.parquet").write_bytes(b"x"), "damaged"),
+        (lambda folder: (folder / "machine.json").write_text("{}"), "not a machine"),
+    ],
+)
+def test_a_foreign_damaged_or_newer_run_is_status_3(
+    hroof: Any, saved: Path, how: Any, said: str
+) -> None:
+    how(saved)
+    done = hroof("report", saved)
+    assert (done.status, done.out) == (3, "")
+    assert said in done.err
+    assert done.err.startswith("hroof: ")
+
+
+@pytest.mark.parametrize("name", ["absent", "file"])
+def test_no_folder(hroof: Any, tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").write_text("x")
+    assert hroof("report", name).status == 3
