@@ -28,7 +28,9 @@ def overloads(name: str) -> tuple[OpInfo, ...]:
     packet = getattr(getattr(torch.ops, namespace, None), short, None)
     if packet is None or not hasattr(packet, "overloads"):
         return ()
-    infos = [op_info(getattr(packet, overload)) for overload in packet.overloads()]
+    # Overloads that only TorchScript calls (prim_...) never reach a profiler.
+    names = [overload for overload in packet.overloads() if not overload.startswith("prim_")]
+    infos = [op_info(getattr(packet, overload)) for overload in names]
     return tuple(info for info in infos if _reachable(info))
 
 
