@@ -48,6 +48,7 @@ class Table:
     without_rule: set[str] = field(default_factory=set)
     _names: list[str] = field(default_factory=list)
     _priced: dict[int, Row] = field(default_factory=dict)
+    _serves: dict[int, tuple[Part, ...]] = field(default_factory=dict)
     _next: int = 0
 
     def rows(
@@ -56,6 +57,7 @@ class Table:
         """Rows of one or more steps, in order of start."""
         self._names = self.layers.names()
         self._price(counted)
+        self._serves = _spread(ops, [self._known_parts(op) for op in ops])
         on_device = any(device_work)
         rows: list[Row] = []
         for op, work in zip(ops, device_work, strict=True):
@@ -112,7 +114,10 @@ class Table:
         for event in work:
             share = (event.end - event.start) / total if total else 1 / len(work)
             place = {"device": event.device, "stream": event.stream, "kernel": event.name}
-            time = {"start": (event.start - self.origin) / 1e9, "duration": (event.end - event.start) / 1e9}
+            time = {
+                "start": (event.start - self.origin) / 1e9,
+                "duration": (event.end - event.start) / 1e9,
+            }
             rows += self._split(op, {**self._base(op), **place, **scaled(columns, share), **time})
         return rows
 
@@ -120,7 +125,10 @@ class Table:
         """Device work whose op is not known: its time counts, its layer and work are missing."""
         rows = []
         for event in events:
-            time = {"start": (event.start - self.origin) / 1e9, "duration": (event.end - event.start) / 1e9}
+            time = {
+                "start": (event.start - self.origin) / 1e9,
+                "duration": (event.end - event.start) / 1e9,
+            }
             place = {
                 "device": event.device,
                 "stream": event.stream,
@@ -156,19 +164,19 @@ class Table:
 
     def _split(self, op: Timed, row: Row) -> list[Row]:
         """One row, or one per layer where the op serves several."""
-        counted = op.counted
-        parts = counted.parts if counted is not None else ()
-        if (
-            counted is None
-            and op.phase is Phase.OPTIMIZER
-            and op.layer is None
-            and not op.composite
-        ):
-            parts = self.optimizer_parts(op.signature)
+        parts = self._serves.get(id(op), ())
         if not parts:
-            owner = counted.owner if counted is not None else None
+            owner = op.counted.owner if op.counted is not None else None
             parts = (Part(op.layer if owner is None else owner, 1.0),)
         return [{**scaled(row, part.share), **self._layer(part.layer)} for part in parts]
+
+    def _known_parts(self, op: Timed) -> tuple[Part, ...]:
+        """Shares of an op that serves several layers, as far as its own tensors tell."""
+        if op.counted is not None:
+            return op.counted.parts
+        if op.phase is not Phase.OPTIMIZER or op.layer is not None or op.composite:
+            return ()
+        return self.optimizer_parts(op.signature)
 
     def _layer(self, number: int | None) -> Row:
         if number is None:
@@ -176,6 +184,26 @@ class Table:
         if number == LOSS:
             return {"layer": LOSS_NAME, "layer_type": "loss"}
         return {"layer": self._names[number], "layer_type": self.layers.layers[number].type}
+
+
+def _spread(ops: Sequence[Timed], known: Sequence[tuple[Part, ...]]) -> dict[int, tuple[Part, ...]]:
+    """Shares of the ops that have some, by identity.
+
+    An op of an optimizer step that touches no parameter (it reads a step count, makes a constant) serves the
+    update that it comes before, or after at the end of a step.
+    """
+    parts = {id(op): shares for op, shares in zip(ops, known, strict=True) if shares}
+    for sequence in (reversed(ops), ops):
+        near: dict[tuple[int, int], tuple[Part, ...]] = {}
+        for op in sequence:
+            if op.phase is not Phase.OPTIMIZER or op.layer is not None:
+                continue
+            place = (op.step, op.thread)
+            if id(op) in parts:
+                near[place] = parts[id(op)]
+            elif place in near:
+                parts[id(op)] = near[place]
+    return parts
 
 
 def _is_work(name: str) -> bool:

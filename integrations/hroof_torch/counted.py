@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from hroof.attribution import Counted, Part
+from hroof.attribution import Counted, Part, Timed
 from hroof.units import Phase
 from hroof_torch import private
 from hroof_torch.counting import CountedOp, CountingMode
@@ -148,6 +149,27 @@ class CountingStep:
     def result(self) -> list[Counted]:
         """The counted ops in order."""
         return list(_settled(self._stream))
+
+
+def mark_cut_short(timed: Sequence[Timed], counted: Sequence[Counted]) -> None:
+    """Take the work from ops that recomputation began but did not run; call it after ``join``.
+
+    Checkpointing stops as soon as the last tensor that is needed has been saved again. The op that saves it
+    has begun by then, so the profiler shows it, but it computes nothing.
+
+    Args:
+        timed: Ops of one step in order of their start.
+        counted: Ops of the counted step.
+    """
+    known = Counter(_place(op) for op in counted if op.recompute)
+    for op, following in zip(timed, [*timed[1:], None], strict=True):
+        last = following is None or not following.recompute
+        if op.recompute and last and op.counted is None and op.ordinal >= known[_place(op)]:
+            op.composite = True
+
+
+def _place(op: Timed | Counted) -> tuple[Phase, int | None, str]:
+    return (op.phase, op.layer, op.op)
 
 
 def _adds_gradients(function: Any, args: tuple[Any, ...]) -> bool:

@@ -115,6 +115,22 @@ def nodes_of(roots: Any) -> Iterator[Any]:
         todo.extend(following for following, _ in node.next_functions)
 
 
+def edges_of(roots: Any) -> Iterator[tuple[Any, int]]:
+    """Every (node, number of its output) that a backward pass from these tensors goes through."""
+    seen: set[tuple[Any, int]] = set()
+    todo = [(_root_node(tensor), tensor.output_nr) for tensor in tensors_of(roots)]
+    opened: set[Any] = set()
+    while todo:
+        edge = todo.pop()
+        if edge[0] is None or edge in seen:
+            continue
+        seen.add(edge)
+        yield edge
+        if edge[0] not in opened:
+            opened.add(edge[0])
+            todo.extend(edge[0].next_functions)
+
+
 def _root_node(tensor: torch.Tensor) -> Any:
     if tensor.grad_fn is not None or not tensor.requires_grad:
         return tensor.grad_fn

@@ -10,6 +10,7 @@ from typing import Any
 from hroof.attribution import Counted, Part, Timed, join
 from hroof.profile import Profile
 from hroof.regions import Region
+from hroof_torch.counted import mark_cut_short
 from hroof_torch.layers import LOSS, LOSS_NAME
 
 Step = Callable[[], object]
@@ -125,7 +126,7 @@ def seeing(
 
 def _read(region: Region, seen: Seen) -> None:
     capture: Any = region._capture
-    seen.profile = region.outcome.profile
+    seen.profile, seen.outcome = region.outcome.profile, region.outcome
     seen.names = capture._layers.names()
     counted: list[Counted] = capture._counted
     seen.counted = [_counted(op, seen.names) for op in counted]
@@ -133,6 +134,7 @@ def _read(region: Region, seen: Seen) -> None:
     for number in range(len(trace.steps) if trace is not None else 0):
         ops = [op for op in trace.ops if op.step == number]
         join(ops, counted)
+        mark_cut_short(ops, counted)
         seen.timed += [_timed(op, seen.names) for op in ops]
 
 
