@@ -19,7 +19,7 @@ from hroof_torch import private
 from hroof_torch.build import Table
 from hroof_torch.ceilings import device as describe_device
 from hroof_torch.compiled import CompiledStep, fold_regions
-from hroof_torch.counted import CountingStep
+from hroof_torch.counted import CountingStep, mark_cut_short
 from hroof_torch.counting import Work, recount
 from hroof_torch.layers import LOSS, LOSS_NAME, LayerMap
 from hroof_torch.marking import MarkRanges
@@ -168,6 +168,8 @@ class TorchCapture:
             ops = [op for op, _ in whole if op.step == step]
             rest = fold_regions(ops, self._counted)
             join([op for op in ops if op.op != COMPILED_OP], rest)
+            if self._count_live:
+                mark_cut_short(ops, self._counted)
         rows = table.rows([op for op, _ in whole], [work for _, work in whole], self._counted)
         return rows + table.unlinked_rows(trace.unlinked)
 
