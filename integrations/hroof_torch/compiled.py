@@ -1,59 +1,83 @@
 """Counting where compiled code runs: the step is replayed beside the run, on fake tensors.
 
 A dispatch mode would make a compiled module run its eager ops, so none is active while the program computes.
-Instead each call of a model is repeated on tensors without data: forward, and backward from its outputs. No
-gradient, buffer or random state is touched. What the program computes outside its models is counted from
-the shapes that the profiler records.
+Instead each call of a model is repeated on tensors without data when it returns, and its backward pass when the
+program's own begins, from those outputs that it reaches. No gradient, buffer or random state is touched.
+What the program computes outside its models is counted from the shapes that the profiler records.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import random
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils import _pytree as pytree
 
-from hroof.attribution import Counted, Timed
+from hroof.attribution import Counted
 from hroof.units import Phase
+from hroof_torch import private
 from hroof_torch.counted import CountingStep
-from hroof_torch.counting import Work
-from hroof_torch.graph import tensors_of
+from hroof_torch.graph import edges_of, tensors_of
 from hroof_torch.layers import unwrap
-from hroof_torch.rows import COMPILED_OP
+from hroof_torch.standins import gradients_kept, stood_in
 from hroof_torch.tracker import Frame, Tracker
+
+_CALLS = "hroof calls"
+
+
+@dataclass(eq=False)
+class Call:
+    """One replayed call of a model.
+
+    Attributes:
+        module: The model inside its wrappers.
+        fake: The mode that its stand-ins belong to.
+        doubles: Stand-ins by the identity of the tensors that they stand for.
+        first: Number of the first autograd node that the replay made.
+        outputs: What the replay returned, in the order of the program's outputs.
+    """
+
+    module: nn.Module
+    fake: FakeTensorMode
+    doubles: dict[int, tuple[torch.Tensor, torch.Tensor]]
+    first: int
+    outputs: list[torch.Tensor]
 
 
 class CompiledStep:
-    """Replays every outermost model call of one step; an observer of the tracker."""
+    """Replays every outermost module call of one step; an observer of the tracker."""
 
     def __init__(self, tracker: Tracker) -> None:
         self._tracker = tracker
         self._counting = CountingStep(tracker)
         self._replaying = False
-        self._problems: list[str] = []
-        self._counted: list[Counted] = []
+        self._problems: dict[str, None] = {}
+        self._calls: list[Call] = []
+        self.runs: list[list[Counted]] = []
 
     def start(self) -> None:
         """Begin a step."""
-        self._counted = []
-        self._problems = []
+        self.runs = []
+        self._calls = []
+        self._problems = {}
 
     def stop(self) -> None:
-        """End the step."""
+        """End the step: the stand-ins are not needed any more."""
+        self._calls = []
 
     def enter(self, frame: Frame, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Keep the arguments of an outermost call until it returns."""
+        """Keep the arguments of an outermost call; replay the backward passes that one reaches."""
         if self._replaying:
             self._counting.enter(frame, args, kwargs)
         elif _is_model_call(frame):
             frame.notes = (args, kwargs)
+        elif frame.phase is Phase.BACKWARD and frame.layer is None:
+            self._replay_backward(args[0])
 
     def leave(self, frame: Frame, output: Any) -> None:
         """Replay an outermost call that returned."""
@@ -62,129 +86,129 @@ class CompiledStep:
         elif _is_model_call(frame) and frame.notes is not None:
             (args, kwargs), frame.notes = frame.notes, None
             if output is not None and frame.module is not None:
-                self._replay(frame.module, args, kwargs)
+                with self._replay(frame.module):
+                    self._replay_forward(unwrap(frame.module), args, kwargs, output)
 
-    def _replay(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    @contextlib.contextmanager
+    def _replay(self, module: nn.Module) -> Iterator[None]:
+        """The program goes on whatever happens here; the report says what is missing."""
         self._replaying = True
         try:
-            with _untouched(module), torch.compiler.set_stance("force_eager"):
-                self._counted += self._run(unwrap(module), args, kwargs)
-        except Exception as error:  # the program must go on; the report says what is missing
-            self._problems.append(f"{type(error).__name__}: {error}".splitlines()[0])
+            with torch.compiler.set_stance("force_eager"):
+                yield
+        except Exception as error:
+            reason = f"{type(unwrap(module)).__name__}: {type(error).__name__}: {error}"
+            self._problems.setdefault(reason.splitlines()[0])
         finally:
             self._replaying = False
             self._tracker.layers.forget_aliases()
 
-    def _run(
-        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> list[Counted]:
+    def _replay_forward(
+        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
+    ) -> None:
         fake = FakeTensorMode(allow_non_fake_inputs=True)
-        state = {name: self._fake(fake, tensor) for name, tensor in _state(module)}
-        inputs = pytree.tree_map_only(torch.Tensor, fake.from_tensor, (args, kwargs))
-        with fake:
-            self._counting.start()
-            try:
-                output = torch.func.functional_call(module, state, *inputs)
-                roots = [tensor for tensor in tensors_of(output) if tensor.requires_grad]
-                if roots and torch.is_grad_enabled():
-                    torch.autograd.backward(roots, [torch.empty_like(root) for root in roots])
-            finally:
-                self._counting.stop()
-        return self._counting.result()
+        call = Call(module, fake, {}, private.sequence_nr(), [])
+        with self._counted(call):
+            inputs = pytree.tree_map_only(torch.Tensor, self._input(call), (args, kwargs))
+            result = self._count(lambda: module(*inputs[0], **inputs[1]))
+        call.outputs = list(tensors_of(result))
+        self._remember(call, list(tensors_of(output)))
 
-    def _fake(self, fake: FakeTensorMode, tensor: torch.Tensor) -> torch.Tensor:
-        copy = fake.from_tensor(tensor)
-        self._tracker.layers.alias(copy, tensor)
-        return copy
+    def _remember(self, call: Call, outputs: list[torch.Tensor]) -> None:
+        """Write into the nodes of the program's outputs which replayed output belongs to them."""
+        if len(outputs) != len(call.outputs):
+            raise RuntimeError("replayed, it returns another number of tensors")
+        number = len(self._calls)
+        self._calls.append(call)
+        for index, tensor in enumerate(outputs):
+            if tensor.grad_fn is not None:
+                known = tensor.grad_fn.metadata.setdefault(_CALLS, {})
+                known.setdefault(tensor.output_nr, []).append((id(call), number, index))
+
+    def _replay_backward(self, roots: Any) -> None:
+        reached: dict[int, list[int]] = {}
+        for node, output in edges_of(roots):
+            for identity, number, index in node.metadata.get(_CALLS, {}).get(output, ()):
+                if number < len(self._calls) and id(self._calls[number]) == identity:
+                    reached.setdefault(number, []).append(index)
+        for number in sorted(reached, reverse=True):
+            call = self._calls[number]
+            with self._replay(call.module), _no_autocast():
+                self._backward(call, [call.outputs[index] for index in sorted(reached[number])])
+
+    def _backward(self, call: Call, outputs: list[torch.Tensor]) -> None:
+        roots = [tensor for tensor in outputs if tensor.requires_grad]
+        with call.fake:
+            gradients = [torch.empty_like(root) for root in roots]
+        with self._counted(call), gradients_kept(roots, call.first, FakeTensor):
+            self._count(lambda: torch.autograd.backward(roots, gradients, retain_graph=True))
+
+    @contextlib.contextmanager
+    def _counted(self, call: Call) -> Iterator[None]:
+        with stood_in(call.module, self._double(call)), call.fake:
+            yield
+
+    def _count(self, run: Any) -> Any:
+        self._counting.start()
+        try:
+            return run()
+        finally:
+            self._counting.stop()
+            self.runs.append(self._counting.result())
+
+    def _double(self, call: Call) -> Any:
+        """Gives stand-ins: the same one for the same tensor, and the layer of a parameter to its own."""
+
+        def double(tensor: torch.Tensor) -> torch.Tensor:
+            known = call.doubles.get(id(tensor))
+            if known is None:
+                # The tensor itself is kept, so that its identity is not given to another one.
+                known = call.doubles[id(tensor)] = (tensor, call.fake.from_tensor(tensor))
+            self._tracker.layers.alias(known[1], tensor)
+            return known[1]
+
+        return double
+
+    def _input(self, call: Call) -> Any:
+        """Gives stand-ins of inputs, which are not kept beyond the call."""
+        own: dict[int, torch.Tensor] = {}
+
+        def double(tensor: torch.Tensor) -> torch.Tensor:
+            if id(tensor) in call.doubles:
+                return call.doubles[id(tensor)][1]
+            if id(tensor) not in own:
+                own[id(tensor)] = call.fake.from_tensor(tensor)
+            return own[id(tensor)]
+
+        return double
 
     def result(self) -> list[Counted]:
         """The counted ops in order."""
-        return self._counted
+        return [op for run in self.runs for op in run]
 
     def warnings(self) -> list[str]:
         """What the reader should know."""
         found = [
-            "Compiled code ran: its FLOP are those of the uncompiled ops, its bytes at least what must be read; "
-            "traffic below L1 is not predicted."
+            "Compiled code ran: its FLOP are those of the uncompiled ops, its bytes at least what must be read and "
+            "written; traffic below L1 is not predicted."
         ]
+        found += [f"An op could not be counted: {fault}." for fault in self._counting.faults]
         return found + [
-            f"A model call could not be replayed for counting: {problem}."
+            f"A model call could not be replayed for counting ({problem})."
             for problem in self._problems
         ]
 
 
 def _is_model_call(frame: Frame) -> bool:
-    return frame.outermost and frame.phase is Phase.FORWARD
-
-
-def _state(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    yield from module.named_parameters(remove_duplicate=True)
-    yield from module.named_buffers(remove_duplicate=True)
+    return frame.outermost and frame.phase in (Phase.FORWARD, Phase.LOSS)
 
 
 @contextlib.contextmanager
-def _untouched(module: nn.Module) -> Iterator[None]:
-    """Put back random states and plain attributes of modules that a replay may change."""
-    before = [(part, dict(vars(part))) for part in module.modules()]
-    torch_state, python_state = torch.get_rng_state(), random.getstate()
-    numpy = sys.modules.get("numpy")
-    numpy_state = numpy.random.get_state() if numpy is not None else None
-    try:
-        yield
-    finally:
-        for part, attributes in before:
-            vars(part).clear()
-            vars(part).update(attributes)
-        torch.set_rng_state(torch_state)
-        random.setstate(python_state)
-        if numpy is not None:
-            numpy.random.set_state(numpy_state)
-
-
-def fold_regions(ops: Sequence[Timed], counted: Sequence[Counted]) -> list[Counted]:
-    """Give each compiled region of one step the work of the ops that it replaced.
-
-    Several regions of one layer and phase share the work in proportion to their time.
-
-    Returns:
-        The counted ops that no region stands for.
-    """
-    regions: dict[tuple[Phase, int | None], list[Timed]] = {}
-    for op in ops:
-        if op.op == COMPILED_OP:
-            regions.setdefault((op.phase, op.layer), []).append(op)
-    for (phase, layer), rows in regions.items():
-        inside = [op for op in counted if (op.phase, op.layer) == (phase, layer)]
-        if inside:
-            _share(rows, inside)
-    return [op for op in counted if (op.phase, op.layer) not in regions]
-
-
-def _share(rows: list[Timed], inside: list[Counted]) -> None:
-    work = fused_work([op.work for op in inside])
-    total = sum(row.duration for row in rows)
-    for row in rows:
-        share = row.duration / total if total else 1 / len(rows)
-        row.counted = Counted(
-            row.phase,
-            row.layer,
-            row.recompute,
-            False,
-            row.op,
-            row.signature,
-            work.scaled(share),
-            row.layer,
-        )
-
-
-def fused_work(works: Sequence[Work]) -> Work:
-    """Work of a region from that of its ops: FLOP add up, bytes are those that must be read from outside."""
-    known: set[int] = set()
-    outside = 0.0
-    for work in works:
-        for access in work.touch.accesses:
-            if access.buffer not in known and access.read:
-                outside += access.nbytes
-            known.add(access.buffer)
-    merged = Work.total(works)
-    return dataclasses.replace(merged, bytes_read=outside, bytes_written=0.0)
+def _no_autocast() -> Iterator[None]:
+    """The program's backward pass begins outside autocast, or belongs there."""
+    with torch.autocast("cpu", enabled=False):
+        if torch.cuda.is_available():
+            with torch.autocast("cuda", enabled=False):
+                yield
+        else:
+            yield

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import importlib
 import sys
+from collections.abc import Iterator
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -60,6 +64,45 @@ def is_compiled(module: torch.nn.Module) -> bool:
     """Whether calling this module enters code that torch.compile made."""
     compiled_call = getattr(module, "_compiled_call_impl", None) is not None
     return compiled_call or type(module).__name__ == "OptimizedModule"
+
+
+MODULE_HOOKS = (
+    "_forward_hooks",
+    "_forward_pre_hooks",
+    "_backward_hooks",
+    "_backward_pre_hooks",
+)
+"""Attributes of a module that hold the hooks of its calls, by number."""
+
+
+@contextlib.contextmanager
+def without_global_module_hooks() -> Iterator[None]:
+    """No global module hook is called inside."""
+    hooks = [getattr(torch.nn.modules.module, f"_global{name}") for name in MODULE_HOOKS]
+    before = [dict(of_kind) for of_kind in hooks]
+    for of_kind in hooks:
+        of_kind.clear()
+    try:
+        yield
+    finally:
+        for of_kind, kept in zip(hooks, before, strict=True):
+            of_kind.update(kept)
+
+
+def has_compiled_callables() -> bool:
+    """Whether the program made anything that torch.compile compiles when it is first called."""
+    if "torch._dynamo" not in sys.modules:
+        return False
+    return any(_is_compiled_callable(value) for value in gc.get_objects())
+
+
+def _is_compiled_callable(value: Any) -> bool:
+    if type(value) is FunctionType:
+        of_function = value.__dict__
+        return "_torchdynamo_orig_callable" in of_function and not of_function.get(
+            "_torchdynamo_disable"
+        )
+    return issubclass(type(value), torch.nn.Module) and is_compiled(value)
 
 
 def has_cuda_events() -> bool:

@@ -164,7 +164,7 @@ class Reader:
         in_node = context.phase is Phase.BACKWARD and not context.in_layer
         found = Found(event, context, name, self._is_composite(name, event.dtypes()))
         found.recompute = context.recompute or (
-            in_node and event.sequence >= 0 and not self._builds(event)
+            in_node and event.kind == "op" and event.sequence >= 0 and not self._builds(event)
         )
         found.is_sum = in_node and not context.in_body and name in ("aten::add", "aten::add_")
         if outer is not None:
@@ -247,7 +247,7 @@ def _by_thread(ordered: Iterable[Event]) -> dict[int, list[Event]]:
 
 
 def _link(reader: Reader, device_work: Iterable[Event]) -> list[Event]:
-    unlinked = []
+    unlinked: list[Event] = []
     for event in device_work:
         op = reader.started(event.linked) if event.linked else None
         (op.device_work if op is not None else unlinked).append(event)

@@ -18,13 +18,15 @@ from hroof.regions import listeners
 from hroof_torch import private
 from hroof_torch.build import Table
 from hroof_torch.ceilings import device as describe_device
-from hroof_torch.compiled import CompiledStep, fold_regions
+from hroof_torch.compiled import CompiledStep
 from hroof_torch.counted import CountingStep, mark_cut_short
-from hroof_torch.counting import Work, recount
+from hroof_torch.counting import Work
+from hroof_torch.folding import fold_regions
 from hroof_torch.layers import LOSS, LOSS_NAME, LayerMap
 from hroof_torch.marking import MarkRanges
 from hroof_torch.optimizers import ParameterShapes
 from hroof_torch.ranges import TraceRanges
+from hroof_torch.recounting import Recounting
 from hroof_torch.rows import COMPILED_OP, Trace
 from hroof_torch.steps import StepFinder
 from hroof_torch.timed import TimedSteps
@@ -53,8 +55,12 @@ class TorchCapture:
         self._parameters = ParameterShapes(self._layers)
         self._stage = Stage.SKIP
         self._waiting: Callable[[], None] | None = None
-        self._counted: list[Counted] = []
+        self._runs: list[list[Counted]] = []
+        self._folded: list[Counted] = []
         self._count_live = True
+        self._recounting = Recounting(())
+        self._looked = False
+        self._following: tuple[Any, ...] = ()
         self._ends: list[float] = []
         self._finder.start(look_around=steps.skip < 2)
 
@@ -70,47 +76,82 @@ class TorchCapture:
         if stage is not Stage.DONE and private.current_graph_task_id() != -1:
             # Inside a backward pass (optimizers that step there): wait until the next forward begins.
             self._waiting = begin
-            self._tracker.attach(self, *self._observers())
+            self._attach()
             return
         begin()
 
     def enter(self, frame: Frame, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """As an observer: a stage that had to wait for the end of a backward pass begins."""
+        """As an observer: hand on to the counter, once it is known which one may follow this step."""
         if self._waiting is not None and private.current_graph_task_id() == -1:
             begin, self._waiting = self._waiting, None
             begin()
+            frame.observers = self._following
+            for observer in self._following[1:]:
+                observer.enter(frame, args, kwargs)
+        if self._stage is Stage.COUNT:
+            if self._count_live and frame.module is not None and self._is_compiled(frame.module):
+                self._replay_from_here()
+            self._counter().enter(frame, args, kwargs)
 
     def leave(self, frame: Frame, output: Any) -> None:
-        """As an observer: nothing."""
-
-    def _observers(self) -> list[Any]:
-        """Who follows the program in the present stage."""
-        marking = [MarkRanges(self._layers, self._tracker)] if listeners() else []
+        """As an observer: hand on to the counter."""
         if self._stage is Stage.COUNT:
-            return [self._counting if self._count_live else self._compiled, self._losses, *marking]
-        if self._stage is Stage.TIME:
-            return [self._parameters, *marking, TraceRanges()]
-        return []
+            self._counter().leave(frame, output)
+
+    def _counter(self) -> CountingStep | CompiledStep:
+        return self._counting if self._count_live else self._compiled
+
+    def _is_compiled(self, module: Any) -> bool:
+        """Whether compiled code is about to run; the whole program is looked through once per step."""
+        looked, self._looked = self._looked, True
+        return any(map(private.is_compiled, module.modules())) or (
+            not looked and private.has_compiled_callables()
+        )
+
+    def _replay_from_here(self) -> None:
+        """Compiled code appeared in a step that is counted live: from now on its calls are replayed."""
+        self._counting.stop()
+        self._runs.append(self._counting.result())
+        self._count_live = False
+        self._compiled.start()
+
+    def _attach(self) -> None:
+        """Let those follow the program who do in the present stage."""
+        marking = [MarkRanges(self._layers, self._tracker)] if listeners() else []
+        by_stage: dict[Stage, list[Any]] = {
+            Stage.COUNT: [self._losses, *marking],
+            Stage.TIME: [self._parameters, *marking, TraceRanges()],
+        }
+        self._following = (self, *by_stage.get(self._stage, []))
+        self._tracker.attach(*self._following)
 
     def _begin_count(self) -> None:
         self._stop_counting()
         self._stage = Stage.COUNT
-        self._count_live = private.dynamo_graph_count() == 0
-        self._tracker.attach(self, *self._observers())
-        (self._counting if self._count_live else self._compiled).start()
+        self._runs = []
+        self._looked = False
+        compiled = private.dynamo_graph_count() > 0 or private.has_compiled_callables()
+        self._count_live = not compiled
+        self._attach()
+        self._counter().start()
 
     def _begin_time(self) -> None:
         self._stop_counting()
         self._stage = Stage.TIME
-        self._tracker.attach(self, *self._observers())
+        self._attach()
         self._timed.start()
         self._ends = [time.perf_counter()]
 
     def _stop_counting(self) -> None:
-        if self._stage is Stage.COUNT:
-            counter = self._counting if self._count_live else self._compiled
-            counter.stop()
-            self._counted = counter.result()
+        if self._stage is not Stage.COUNT:
+            return
+        self._counter().stop()
+        live = self._count_live
+        self._runs += [self._counting.result()] if live else self._compiled.runs
+
+    @property
+    def _counted(self) -> list[Counted]:
+        return [op for run in self._runs for op in run]
 
     def step_ended(self, number: int) -> None:
         """A timed step has just ended."""
@@ -147,6 +188,7 @@ class TorchCapture:
             return None
         device = describe_device(_device_of(trace))
         caches = device.caches if self._count_live else {}
+        self._recounting = Recounting(self._counted)
         table = Table(
             self._layers, caches, self._recount, self._parameters.parts, _device_of(trace), _rank()
         )
@@ -166,11 +208,15 @@ class TorchCapture:
         ]
         for step in range(len(trace.steps)):
             ops = [op for op, _ in whole if op.step == step]
-            rest = fold_regions(ops, self._counted)
+            rest, made = fold_regions(ops, self._runs)
+            self._folded += made
             join([op for op in ops if op.op != COMPILED_OP], rest)
+            self._recounting.learn(ops)
             if self._count_live:
                 mark_cut_short(ops, self._counted)
-        rows = table.rows([op for op, _ in whole], [work for _, work in whole], self._counted)
+        rows = table.rows(
+            [op for op, _ in whole], [work for _, work in whole], [*self._counted, *self._folded]
+        )
         return rows + table.unlinked_rows(trace.unlinked)
 
     def _counted_rows(self, table: Table) -> list[dict[str, Any]]:
@@ -194,15 +240,7 @@ class TorchCapture:
         return [{**row, "source_time": "missing"} for row in rows]
 
     def _recount(self, op: Timed) -> Work | None:
-        template = next(
-            (
-                twin.template
-                for twin in self._counted
-                if twin.op == op.op and twin.layer == op.layer
-            ),
-            None,
-        )
-        return recount(op.op, op.signature, template)
+        return self._recounting.work(op)
 
     def _describe(
         self, table: Table, trace: Trace | None, facts: Any, device_name: str
