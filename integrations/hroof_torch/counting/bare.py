@@ -10,9 +10,13 @@ import torch
 from hroof_torch.counting import weights
 from hroof_torch.counting.overloads import overloads
 from hroof_torch.counting.schema import Argument, Kind, OpInfo, base_name
-from hroof_torch.counting.signature import DTYPES, LIST, Signature
+from hroof_torch.counting.signature import DTYPES, Shape, Signature, list_position
 from hroof_torch.counting.template import Spec, Template
 from hroof_torch.counting.words import words
+
+Entry = tuple[Shape, str]
+
+_NUMBERS: dict[str, Any] = {"double": 1.0, "long int": 1, "bool": True, "c10::complex<double>": 1j}
 
 _NOT_BY_SHAPE = words(
     """
@@ -61,34 +65,36 @@ def bare_templates(name: str, signature: Signature) -> Iterator[Template]:
 
 
 def _template(info: OpInfo, signature: Signature) -> Template | None:
-    singles = [entry for entry in signature if entry[1] != LIST]
-    listed = [_spec(entry) for entry in signature if entry[1] == LIST]
-    bound = _bind_singles(info, singles)
-    lists = _bind_lists(info, listed)
+    bound = _bind_singles(info, [entry for entry in signature if list_position(entry[1]) is None])
+    lists = _bind_lists(info, signature)
     if bound is None or lists is None:
         return None
     values = {**bound, **lists}
     args: list[Any] = []
-    kwargs: dict[str, Any] = {}
+    kwargs: list[tuple[str, Any]] = []
     keyword_only = {raw.name for raw in info.function._schema.arguments if raw.kwarg_only}
     for argument in info.arguments:
         value = values.get(argument.name)
         if argument.kind is Kind.OTHER:
             value = _filler(info, argument, values)
         if argument.name in keyword_only:
-            kwargs[argument.name] = value
+            kwargs.append((argument.name, value))
         else:
             args.append(value)
-    return Template(info.function, tuple(args), tuple(kwargs.items()))
+    return Template(info.function, tuple(args), tuple(kwargs))
 
 
-def _spec(entry: tuple[tuple[int, ...], str]) -> Spec:
+def _spec(entry: Entry, first: Entry) -> Any:
+    """A tensor, or a number: a scalar of Python's dtypes beside a tensor of another dtype is taken for one."""
     shape, dtype = entry
-    known = torch.get_default_dtype() if dtype == LIST else DTYPES[dtype]
-    return Spec(shape, known, None, "cpu")
+    if list_position(dtype) is not None:
+        return Spec(shape, torch.get_default_dtype(), None, "cpu")
+    if shape == () and first[0] != () and dtype != first[1] and dtype in _NUMBERS:
+        return _NUMBERS[dtype]
+    return Spec(shape, DTYPES[dtype], None, "cpu")
 
 
-def _bind_singles(info: OpInfo, entries: list[tuple[tuple[int, ...], str]]) -> Any:
+def _bind_singles(info: OpInfo, entries: list[Entry]) -> dict[str, Any] | None:
     """Tensors to arguments: required ones first, then optional ones from the left."""
     places = [argument for argument in info.holders if argument.kind is Kind.TENSOR]
     required = [place for place in places if not place.type.startswith("Optional")]
@@ -102,37 +108,31 @@ def _bind_singles(info: OpInfo, entries: list[tuple[tuple[int, ...], str]]) -> A
             continue
         spare -= optional
         chosen.append(place)
-    return {place.name: _spec(entry) for place, entry in zip(chosen, entries, strict=True)}
+    return {
+        place.name: _spec(entry, entries[0]) for place, entry in zip(chosen, entries, strict=True)
+    }
 
 
-def _bind_lists(info: OpInfo, specs: list[Spec]) -> Any:
-    """Tensors of lists to list arguments, equally many to each; the lists that may be empty are tried so."""
-    places = [argument for argument in info.holders if argument.kind is Kind.TENSORS]
-    if not places:
-        return {} if not specs else None
-    empty = [place for place in places if place.name in ("max_exp_avg_sqs", "momentum_buffer_list")]
-    for left_out in ([], empty) if empty else ([],):
-        filled = [place for place in places if place not in left_out]
-        length, rest = divmod(len(specs), len(filled))
-        parts = [specs[i * length : (i + 1) * length] for i in range(len(filled))]
-        if not rest and _belong_together(filled, parts):
-            bound = {place.name: part for place, part in zip(filled, parts, strict=True)}
-            return {**bound, **{place.name: [] for place in left_out}}
-    return None
-
-
-def _belong_together(places: list[Argument], parts: list[list[Spec]]) -> bool:
-    """Whether lists have the shapes of the first one (counters of steps are scalars)."""
-    first = [spec.shape for spec in parts[0]]
-    return bool(first) and all(
-        [spec.shape for spec in part] == ([()] * len(first) if "step" in place.name else first)
-        for place, part in zip(places, parts, strict=True)
-    )
+def _bind_lists(info: OpInfo, signature: Signature) -> dict[str, tuple[Any, ...]] | None:
+    """Tensors of lists to the arguments at their places; a list without tensors is empty."""
+    lists: dict[str, tuple[Any, ...]] = {
+        place.name: () for place in info.holders if place.kind is Kind.TENSORS
+    }
+    for entry in signature:
+        position = list_position(entry[1])
+        if position is None:
+            continue
+        name = info.positional[position] if position < len(info.positional) else ""
+        if name not in lists:
+            return None
+        lists[name] = (*lists[name], _spec(entry, entry))
+    needed = [place for place in info.holders if place.kind is Kind.TENSORS]
+    return lists if not needed or lists[needed[0].name] else None
 
 
 def _filler(info: OpInfo, argument: Argument, values: dict[str, Any]) -> Any:
     """A value for an argument that does not change the work."""
-    special = {"dim": -1, "reduction": 1, "half_to_float": False}
+    special = {"weight_decay": 0.0, "dim": -1, "reduction": 1, "half_to_float": False}
     if argument.name in special:
         return special[argument.name]
     if argument.name == "amsgrad":

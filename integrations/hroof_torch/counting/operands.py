@@ -70,15 +70,16 @@ UNREAD: dict[str, frozenset[str]] = {
         "replication_pad2d_backward": "self",
         "replication_pad3d_backward": "self",
         "masked_scatter_backward": "sizes",
-        "_cudnn_rnn": "weight_buf",
-        "_cudnn_rnn_backward": "weight_buf",
+        "mkldnn_rnn_layer_backward": "workspace",
+        "_cudnn_rnn": "weight_buf dropout_state",
+        "_cudnn_rnn_backward": "weight_buf dropout_state reserve",
     }.items()
 }
 """Arguments that an op takes without needing their elements."""
 
 
 data_address = torch._C._data_address
-"""Address of a tensor's first element, 0 without data; unlike ``data_ptr`` it never copies."""
+"""Address of a tensor's storage, 0 without data; unlike ``data_ptr`` it never copies."""
 
 storage_handle = torch._C._storage_address
 """Identity of a storage while it lives; unlike ``untyped_storage`` it makes no Python object."""
@@ -138,7 +139,7 @@ class Buffers:
         """Identity of a tensor's storage among all that this object has named."""
         address = int(data_address(tensor))
         if address:
-            return address - tensor.storage_offset() * tensor.element_size()
+            return address
         handle = int(storage_handle(tensor))
         if tensor.numel() == 0:
             return -handle

@@ -35,7 +35,9 @@ def overloads(name: str) -> tuple[OpInfo, ...]:
 
 
 def _reachable(info: OpInfo) -> bool:
-    return not any(argument.is_out or "Dimname" in argument.type for argument in info.arguments)
+    """Whether the dispatcher has it (some belong to TorchScript alone) and a plain call can mean it."""
+    named = any(argument.is_out or "Dimname" in argument.type for argument in info.arguments)
+    return not named and bool(torch._C._dispatch_has_kernel(info.function.name()))
 
 
 @lru_cache(maxsize=65536)

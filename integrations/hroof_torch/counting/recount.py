@@ -13,8 +13,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from hroof.units import Source
 from hroof_torch.counting.bare import bare_templates
 from hroof_torch.counting.counter import Counter
+from hroof_torch.counting.overloads import overloads
 from hroof_torch.counting.schema import Kind, OpInfo, op_info
-from hroof_torch.counting.signature import DTYPES, LIST, Shape, Signature
+from hroof_torch.counting.signature import DTYPES, Shape, Signature, list_position
 from hroof_torch.counting.template import Spec, Template
 from hroof_torch.counting.words import words
 from hroof_torch.counting.work import Work
@@ -45,6 +46,9 @@ def recount(name: str, signature: Signature, template: Template | None = None) -
     try:
         if template is not None and op_info(template.function).name == name:
             return _from_template(template, signature)
+        known = overloads(name)
+        if known and all(_always_view(info) for info in known if not info.composite):
+            return _VIEW
         for bare in bare_templates(name, signature):
             work = _from_template(bare, signature)
             if work is not None:
@@ -140,7 +144,7 @@ class _Refit:
         shape, dtype = entry
         if not isinstance(old, Spec):
             return old if shape == () else None
-        if dtype != LIST and DTYPES.get(dtype) not in (old.dtype, None):
+        if list_position(dtype) is None and DTYPES.get(dtype) not in (old.dtype, None):
             return None
         same_rank = len(shape) == len(old.shape)
         return Spec(shape, old.dtype, old.stride if same_rank else None, old.device)

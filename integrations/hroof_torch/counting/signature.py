@@ -2,7 +2,8 @@
 
 ``torch.profiler`` gives, per argument in schema order, a shape and a type name: a tensor has its dtype, a list
 of tensors is ``TensorList`` with one shape per tensor and no dtype, numbers are ``Scalar`` or ``ScalarList``
-and what is absent is an empty text. A list with gaps (``Tensor?[]``, as of ``index``) has no shapes at all.
+and what is absent is an empty text. A signature has one entry per tensor; that of a list says ``TensorList@``
+and the place of the list among the arguments. A list with gaps (``Tensor?[]``, as of ``index``) has no shapes at all.
 """
 
 from __future__ import annotations
@@ -65,11 +66,26 @@ def signature_of(info: OpInfo, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
         if argument.kind is Kind.OPTIONAL_TENSORS:
             continue
         if isinstance(value, torch.Tensor):
-            spelled = LIST if argument.kind is Kind.TENSORS else dtype_name(value.dtype)
+            listed = argument.kind is Kind.TENSORS
+            spelled = list_name(argument.position) if listed else dtype_name(value.dtype)
             entries.append((tuple(value.shape), spelled))
         elif type(value) in NUMBER_DTYPES:
             entries.append(((), DTYPE_NAMES[NUMBER_DTYPES[type(value)]]))
     return tuple(entries)
+
+
+def list_name(position: int) -> str:
+    """What stands for the dtype of the tensors of a list, which the profiler does not tell.
+
+    Args:
+        position: Place of the list among the arguments.
+    """
+    return f"{LIST}@{position}"
+
+
+def list_position(dtype: str) -> int | None:
+    """Place of the list that an entry of a signature belongs to; None for a tensor of its own."""
+    return int(dtype.removeprefix(f"{LIST}@")) if dtype.startswith(LIST) else None
 
 
 def dtype_name(dtype: Any) -> str:
@@ -88,11 +104,12 @@ def profiler_signature(structured_input_shapes: Sequence[Any], dtypes: Sequence[
         The value that ``CountedOp.signature`` has for the same call.
     """
     entries: list[tuple[Shape, str]] = []
-    for shape, dtype in zip(structured_input_shapes, dtypes, strict=False):
+    for position, (shape, dtype) in enumerate(zip(structured_input_shapes, dtypes, strict=False)):
         if dtype in _NOT_TENSORS:
             continue
         if dtype == LIST:
-            entries.extend((tuple(item), LIST) for item in shape)
+            spelled = list_name(position)
+            entries.extend((tuple(item), spelled) for item in shape)
         else:
             entries.append((tuple(shape), dtype))
     return tuple(entries)

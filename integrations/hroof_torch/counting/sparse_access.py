@@ -158,3 +158,10 @@ def _batch_norm(call: Call, traffic: Traffic, meter: Meter) -> None:
         for name in ("running_mean", "running_var"):
             if call[name] is not None:
                 traffic.written.update(meter.parts(call[name]))
+
+
+@_rule("mkldnn_rnn_layer", "_cudnn_rnn", "miopen_rnn")
+def _recurrent(call: Call, traffic: Traffic, meter: Meter) -> None:
+    """Work space is a matter of the library, not of the layer."""
+    for extra in call.outputs[3:]:
+        _drop(traffic.written, meter, extra)
