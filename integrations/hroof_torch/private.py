@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FunctionType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.autograd.graph
 
 # The package torch.optim hides the module behind its own names.
 _optimizer = importlib.import_module("torch.optim.optimizer")
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 RecordRange = torch._C._profiler._RecordFunctionFast
 """A range in the profiler's trace; nearly free when no profiler runs."""
@@ -103,6 +106,34 @@ def _is_compiled_callable(value: Any) -> bool:
             "_torchdynamo_disable"
         )
     return issubclass(type(value), torch.nn.Module) and is_compiled(value)
+
+
+_frames = torch._C._dynamo.eval_frame
+
+
+def never_compiled(function: Function) -> Function:
+    """Mark a function: torch.compile may inline it, but does not begin a graph with its frame."""
+    _frames.set_code_exec_strategy(
+        function.__code__,
+        _frames._FrameExecStrategy(_frames._FrameAction.SKIP, _frames._FrameAction.DEFAULT),
+    )
+    return function
+
+
+def unseen_by_compiler(function: Function) -> Function:
+    """Decorate a function: what it calls is not compiled, even where compiled code calls it at a graph break."""
+    switch = _frames.set_eval_frame
+
+    @functools.wraps(function)
+    def unseen(*args: Any, **kwargs: Any) -> Any:
+        before = switch(None)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            switch(before)
+
+    never_compiled(unseen)
+    return unseen  # type: ignore[return-value]
 
 
 def has_cuda_events() -> bool:

@@ -124,6 +124,5 @@ def gradients_kept(roots: list[torch.Tensor], first: int, ours: type) -> Iterato
     finally:
         for leaf, gradient in strangers:
             leaf.grad = gradient
-        for leaf in leaves:
-            if isinstance(leaf, ours):
-                leaf.grad = None
+        for double in (leaf for leaf in leaves if isinstance(leaf, ours)):
+            double.grad = None  # type: ignore[attr-defined]

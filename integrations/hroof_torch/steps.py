@@ -29,7 +29,9 @@ class StepFinder:
         first: Called with the optimizer before that, at each optimizer step.
     """
 
-    def __init__(self, sink: StepSink, first: Callable[[Any], None] = lambda optimizer: None) -> None:
+    def __init__(
+        self, sink: StepSink, first: Callable[[Any], None] = lambda optimizer: None
+    ) -> None:
         self._sink = sink
         self._first = first
         self._calling = False
@@ -45,7 +47,9 @@ class StepFinder:
         """Begin to count; with ``look_around`` the optimizers that are alive now are taken as the loop's."""
         if look_around:
             alive = [
-                value for value in gc.get_objects() if issubclass(type(value), torch.optim.Optimizer)
+                value
+                for value in gc.get_objects()
+                if issubclass(type(value), torch.optim.Optimizer)
             ]
             for optimizer in alive:
                 self._last[optimizer] = 0
@@ -63,6 +67,7 @@ class StepFinder:
         self._hook.remove()
         self._hook = None
 
+    @private.unseen_by_compiler
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self._stopped:
             return

@@ -146,8 +146,9 @@ class Tracker:
             finally:
                 self._leave(depth, output)
 
-        return __call__
+        return private.never_compiled(__call__)
 
+    @private.unseen_by_compiler
     def _module_frame(self, module: nn.Module) -> Frame:
         stack = self.stack
         top = next((frame for frame in reversed(stack) if frame.layer is not None), None)
@@ -175,7 +176,7 @@ class Tracker:
             finally:
                 self._leave(depth, None)
 
-        return _engine_run_backward
+        return private.never_compiled(_engine_run_backward)
 
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         self._enter(Frame(Phase.OPTIMIZER, optimizer=optimizer), (), {})
@@ -191,6 +192,7 @@ class Tracker:
                 self._leave(depth, None)
                 return
 
+    @private.unseen_by_compiler
     def _enter(self, frame: Frame, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
         stack = self.stack
         depth = len(stack)
@@ -200,6 +202,7 @@ class Tracker:
             observer.enter(frame, args, kwargs)
         return depth
 
+    @private.unseen_by_compiler
     def _leave(self, depth: int, output: Any) -> None:
         """Unwind to ``depth``: frames that an exception left open above it end too."""
         stack = self.stack
