@@ -1,6 +1,13 @@
 """hroof: the hierarchical Roofline of a training program, layer by layer."""
 
-from hroof.errors import CaptureError, HroofError, MissingError, OutputError, ProfileError, UsageError
+from hroof.errors import (
+    CaptureError,
+    HroofError,
+    MissingError,
+    OutputError,
+    ProfileError,
+    UsageError,
+)
 from hroof.machine import Ceiling, Machine
 from hroof.profile import Profile
 from hroof.regions import HroofWarning, step

@@ -47,7 +47,7 @@ class NodeTagger:
 
     def _timeline(self) -> tuple[list[int], list[int | None]]:
         try:
-            return self._local.timeline  # type: ignore[no-any-return]
+            return self._local.timeline
         except AttributeError:
             self._local.timeline = ([], [])
             self._local.open = []
@@ -99,7 +99,7 @@ def node_layer(node: Any, layers: LayerMap) -> int | None:
     tag = node.metadata.get(TAG)
     if tag is None and hasattr(node, "variable"):
         return layers.of_parameter(node.variable)
-    return tag  # type: ignore[no-any-return]
+    return tag
 
 
 def nodes_of(roots: Any) -> Iterator[Any]:

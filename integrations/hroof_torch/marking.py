@@ -34,9 +34,7 @@ class MarkRanges:
                 if frame.outermost and not frame.recompute
                 else ()
             )
-            heard = marks.push(
-                Mark(Kind.LAYER, self._name(frame.layer), str(frame.phase), frame.recompute)
-            )
+            heard = marks.push(self._mark(frame.layer, frame.phase, frame.recompute))
             frame.marks = (begun, heard, [])
             return
         frame.marks = (marks.start(Mark(Kind.PHASE, str(frame.phase))), (), [])

@@ -88,7 +88,7 @@ class Tracker:
     def stack(self) -> list[Frame]:
         """Frames of this thread, innermost last."""
         try:
-            return self._local.stack  # type: ignore[no-any-return]
+            return self._local.stack
         except AttributeError:
             self._local.stack = []
             return self._local.stack
@@ -117,13 +117,13 @@ class Tracker:
     def _install(self) -> None:
         module_call = nn.Module.__call__
         engine = private.engine_run_backward()
-        nn.Module.__call__ = self._module_call(module_call)  # type: ignore[method-assign]
+        nn.Module.__call__ = self._module_call(module_call)
         private.replace_engine_run_backward(self._engine_call(engine))
         before = register_optimizer_step_pre_hook(self._before_step)
         after = register_optimizer_step_post_hook(self._after_step) if self._hears_steps else None
 
         def restore() -> None:
-            nn.Module.__call__ = module_call  # type: ignore[method-assign]
+            nn.Module.__call__ = module_call
             private.replace_engine_run_backward(engine)
             before.remove()
             if after is not None:

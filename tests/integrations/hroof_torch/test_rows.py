@@ -26,7 +26,9 @@ def event(name: str, start: int, end: int, **changes: Any) -> Event:
     return Event(name, start, end, **{"thread": 1, **changes})
 
 
-def node(name: str, start: int, end: int, sequence: int, *, forward_thread: int = 1, thread: int = 1) -> list[Event]:
+def node(
+    name: str, start: int, end: int, sequence: int, *, forward_thread: int = 1, thread: int = 1
+) -> list[Event]:
     """An autograd node: what the engine does, and within it the node's own function."""
     common = {"sequence": sequence, "forward_thread": forward_thread, "thread": thread}
     engine = event(f"{NODE}{name}", start, end, **common)
@@ -49,11 +51,14 @@ def layer(number: int, start: int, end: int, flags: str = "") -> Event:
 
 def test_an_op_is_timed_with_what_runs_inside() -> None:
     trace = read([event("aten::addmm", 10, 60), event("aten::copy_", 20, 30)])
-    assert [(row.op, row.duration) for row in trace.ops] == [("aten::addmm", pytest.approx(50e-9))]
+    assert [row.op for row in trace.ops] == ["aten::addmm"]
+    assert trace.ops[0].duration == pytest.approx(50e-9)
 
 
 def test_a_composite_op_keeps_only_its_own_time() -> None:
-    trace = read([event("aten::linear", 0, 100), event("aten::t", 10, 20), event("aten::addmm", 30, 90)])
+    trace = read(
+        [event("aten::linear", 0, 100), event("aten::t", 10, 20), event("aten::addmm", 30, 90)]
+    )
     assert [(row.op, round(row.duration * 1e9), row.composite) for row in trace.ops] == [
         ("aten::linear", 30, True),
         ("aten::t", 10, False),
@@ -62,7 +67,14 @@ def test_a_composite_op_keeps_only_its_own_time() -> None:
 
 
 def test_the_innermost_layer_range_counts() -> None:
-    trace = read([layer(0, 0, 100, "o"), layer(1, 10, 50), event("aten::mm", 20, 30), event("aten::add", 60, 70)])
+    trace = read(
+        [
+            layer(0, 0, 100, "o"),
+            layer(1, 10, 50),
+            event("aten::mm", 20, 30),
+            event("aten::add", 60, 70),
+        ]
+    )
     assert [(row.layer, row.phase) for row in trace.ops] == [(1, Phase.FORWARD), (0, Phase.FORWARD)]
 
 
@@ -240,7 +252,10 @@ def test_device_work_goes_to_the_op_that_started_it() -> None:
         event("Memset", 3200, 3210, kind="memset", linked=0, device="cuda:0"),
     ]
     trace = read(events)
-    started = {row.op: [work.name for work in found] for row, found in zip(trace.ops, trace.device_work, strict=True)}
+    started = {
+        row.op: [work.name for work in found]
+        for row, found in zip(trace.ops, trace.device_work, strict=True)
+    }
     assert started == {"aten::linear": [], "aten::addmm": ["gemm", "bias"]}
     assert [work.name for work in trace.unlinked] == ["lost", "Memset"]
 
@@ -249,7 +264,7 @@ def test_signatures_are_made_only_where_they_are_needed() -> None:
     made: list[str] = []
 
     def signature(name: str) -> Any:
-        return lambda: made.append(name) or (name,)
+        return lambda: (made.append(name), (name,))[1]  # type: ignore[func-returns-value]
 
     events = [
         event("aten::linear", 0, 100, signature=signature("linear")),
@@ -272,10 +287,14 @@ CORPUS = os.environ.get("HROOF_CORPUS")
 
 def chrome_events(path: Path) -> list[Event]:
     """Events of an exported trace in the form that the live profiler gives."""
-    opened = gzip.open(path, "rt") if path.suffix == ".gz" else path.open()
-    with opened as file:
-        trace = json.load(file)
-    return [found for raw in trace["traceEvents"] if raw.get("ph") == "X" if (found := chrome_event(raw))]
+    content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    trace = json.loads(content)
+    return [
+        found
+        for raw in trace["traceEvents"]
+        if raw.get("ph") == "X"
+        if (found := chrome_event(raw))
+    ]
 
 
 def chrome_event(raw: dict[str, Any]) -> Event | None:
@@ -286,7 +305,9 @@ def chrome_event(raw: dict[str, Any]) -> Event | None:
     external = args.get("External id", 0)
     if raw.get("cat") == "cpu_op":
         sequence = args.get("Sequence number", -1)
-        body = sequence >= 0 and "Backward" in raw["name"] and not raw["name"].startswith("autograd::")
+        body = (
+            sequence >= 0 and "Backward" in raw["name"] and not raw["name"].startswith("autograd::")
+        )
         return Event(
             raw["name"],
             start,
@@ -300,7 +321,13 @@ def chrome_event(raw: dict[str, Any]) -> Event | None:
     if raw.get("cat") in kinds:
         kind: Any = kinds[raw["cat"]]
         return Event(
-            raw["name"], start, end, kind=kind, linked=external, device=f"cuda:{args['device']}", stream=args["stream"]
+            raw["name"],
+            start,
+            end,
+            kind=kind,
+            linked=external,
+            device=f"cuda:{args['device']}",
+            stream=args["stream"],
         )
     return None
 
@@ -308,15 +335,25 @@ def chrome_event(raw: dict[str, Any]) -> Event | None:
 @pytest.mark.skipif(not CORPUS, reason="HROOF_CORPUS is not set")
 @pytest.mark.parametrize(
     ("pattern", "tied", "backward"),
-    [("*ns_resolution*", 0.99, True), ("*b200_eager*", 0.99, False), ("*critical_path_alexnet*", 0.8, False)],
+    [
+        ("*ns_resolution*", 0.99, True),
+        ("*b200_eager*", 0.99, False),
+        ("*critical_path_alexnet*", 0.8, False),
+    ],
 )
-def test_kernels_of_recorded_traces_are_tied_to_ops(pattern: str, tied: float, backward: bool) -> None:
+def test_kernels_of_recorded_traces_are_tied_to_ops(
+    pattern: str, tied: float, backward: bool
+) -> None:
     events = chrome_events(next(Path(CORPUS or "").glob(f"kineto/{pattern}")))
     trace = read(events)
     device = [found for found in events if found.kind in ("kernel", "memcpy", "memset")]
     assert device
     total = sum(found.end - found.start for found in device)
-    linked = [(row, work) for row, works in zip(trace.ops, trace.device_work, strict=True) for work in works]
+    linked = [
+        (row, work)
+        for row, works in zip(trace.ops, trace.device_work, strict=True)
+        for work in works
+    ]
     assert len(linked) + len(trace.unlinked) == len(device)
     # What is not tied was started by ops that are not in the recording.
     known = {found.correlation for found in events if found.kind == "op" and found.correlation}
