@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import signal
 import sys
@@ -59,6 +60,8 @@ class StandIn(Run):
         atexit.unregister(self.close)
         error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
         self.__exit__(type(error) if error is not None else None, error, None)
+        if isinstance(error, KeyboardInterrupt):
+            _still_interrupted()
 
     def drop(self) -> None:
         """End without a result; one that was saved already goes too."""
@@ -83,6 +86,16 @@ class StandIn(Run):
         skip = max(min(self.skip, seen - 1 - self.steps), 1)
         steps = min(self.steps, seen - 1 - skip)
         return f"{saw} This would fit: hroof run --skip {skip} --steps {steps}."
+
+
+def _still_interrupted() -> None:
+    """Let Python end by SIGINT, as it does after an interrupt that nothing handled.
+
+    It notes such an interrupt when the code that it runs from text ends, and forgets it when other
+    such code runs, as many imports do.
+    """
+    with contextlib.suppress(KeyboardInterrupt):
+        exec("raise KeyboardInterrupt")
 
 
 class _Terminated(HroofError):
