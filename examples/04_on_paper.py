@@ -26,10 +26,9 @@ class Block(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Attention, then the feed-forward part."""
         batch, length, width = x.shape
-        heads = (
-            self.qkv(self.norm1(x)).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        )
-        attended = functional.scaled_dot_product_attention(*heads, is_causal=True)
+        split = self.qkv(self.norm1(x)).view(batch, length, 3, self.heads, -1)
+        q, k, v = split.permute(2, 0, 3, 1, 4)
+        attended = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.proj(attended.transpose(1, 2).reshape(batch, length, width))
         return x + self.down(functional.gelu(self.up(self.norm2(x))))
 
