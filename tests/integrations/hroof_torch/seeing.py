@@ -9,7 +9,7 @@ from typing import Any
 
 from hroof.attribution import Counted, Part, Timed, join
 from hroof.profile import Profile
-from hroof.regions import Region
+from hroof.regions import Outcome, Region
 from hroof_torch.counted import mark_cut_short
 from hroof_torch.layers import LOSS, LOSS_NAME
 
@@ -63,6 +63,7 @@ class Seen:
         profile: The profile.
         names: Layer names by number.
         error: What the program raised.
+        outcome: What the region ended with.
     """
 
     counted: list[Op] = field(default_factory=list)
@@ -70,11 +71,12 @@ class Seen:
     profile: Profile | None = None
     names: list[str] = field(default_factory=list)
     error: BaseException | None = None
+    outcome: Outcome | None = None
 
     @property
     def launches(self) -> Any:
         """The launch table."""
-        assert self.profile is not None
+        assert self.profile is not None, self.outcome
         return self.profile.launches
 
     def ops(self, phase: str, *names: str, counted: bool = True) -> list[Op]:
@@ -91,13 +93,13 @@ class Seen:
 
 
 def see(
-    step: Step, *, skip: int = 1, steps: int = 1, raises: type[BaseException] | None = None
+    step: Step, *, skip: int = 2, steps: int = 1, raises: type[BaseException] | None = None
 ) -> Seen:
     """Run a training step often enough under a region and read the capture.
 
     Args:
         step: One step.
-        skip: Steps to let pass.
+        skip: Steps to let pass; from 2 on, optimizers that other tests left alive are not waited for.
         steps: Steps to time.
         raises: What the program is expected to raise.
     """
@@ -109,7 +111,7 @@ def see(
 
 @contextlib.contextmanager
 def seeing(
-    *, skip: int = 1, steps: int = 1, raises: type[BaseException] | None = None
+    *, skip: int = 2, steps: int = 1, raises: type[BaseException] | None = None
 ) -> Iterator[Seen]:
     """A region around the block; what it saw is there when the block ends."""
     seen = Seen()

@@ -2,7 +2,7 @@
 
 Every layer of the nets here has widths of its own, so that for most ops (name, input shapes) leaves
 only one layer that can have issued it. An op with several candidates, or none, is undecidable and
-is left out; the share of decidable ops has a lower bound in each test, and is recorded.
+is left out; the share of decidable ops has a lower bound for each phase.
 """
 
 from __future__ import annotations
@@ -177,8 +177,8 @@ ISSUES: dict[str, tuple[str, ...]] = {
              "clone", "unsqueeze", "detach"),
     "Attention": ("split", "view", "transpose", "cat", "detach", SDPA, f"{SDPA}_backward"),
     "Block": ("add",),
-    "Residual": ("add",),
-    "Gpt": ("add", "sum", "arange"),
+    "Residual": ("add", "add_"),
+    "Gpt": ("add", "add_", "sum", "arange"),
     "Cnn": ("view",),
     "(loss)": ("_log_softmax", "_log_softmax_backward_data", "nll_loss_forward", "to",
                "nll_loss_backward", "view", "detach", "ones_like"),
@@ -188,6 +188,8 @@ ISSUES: dict[str, tuple[str, ...]] = {
 CALLS = {
     "Attention": ("chunk", "reshape", "scaled_dot_product_attention", "clone", "_unsafe_view"),
     "Cnn": ("flatten", "reshape"),
+    "Gpt": ("view",),
+    "Checkpointed": ("detach",),
     "(loss)": (
         "flatten",
         "reshape",
@@ -375,13 +377,13 @@ def make(net: str, way: str = "loop") -> Case:
     return Case(model, step, facts_of(model, lambda: model(inputs)), forks.get(net, {}))
 
 
-@pytest.fixture(params=[(net, way) for net in NETS for way in WAYS], ids="-".join)
+@pytest.fixture(scope="module", params=[(net, way) for net in NETS for way in WAYS], ids="-".join)
 def case(request: pytest.FixtureRequest) -> Case:
     """Every net with every way of the optimizer."""
     return make(*request.param)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def seen(case: Case) -> Seen:
     """What a capture of two timed steps says of it."""
     return seeing.see(case.step, steps=2)
@@ -409,7 +411,8 @@ def works(op: Op) -> bool:
 
 def wrong(ops: Iterable[Op], case: Case) -> tuple[list[str], dict[str, tuple[int, int]]]:
     """The ops whose layer is not the true one; and by phase (decidable, all) of those that work."""
-    mistakes, counts = [], {}
+    mistakes: list[str] = []
+    counts: dict[str, tuple[int, int]] = {}
     for op in ops:
         if op.composite or op.phase == "other":
             continue
@@ -429,15 +432,12 @@ DECIDABLE = {"forward": 0.85, "loss": 1.0, "backward": 0.9, "optimizer": 0.7}
 
 
 @pytest.mark.parametrize("where", ["counted", "timed", "launched"])
-def test_every_decidable_op_is_right(
-    case: Case, seen: Seen, where: str, record_property: Callable[[str, object], None]
-) -> None:
+def test_every_decidable_op_is_right(case: Case, seen: Seen, where: str) -> None:
     ops = {"counted": seen.counted, "timed": seen.timed, "launched": launched(seen)}[where]
     mistakes, counts = wrong(ops, case)
     assert not mistakes, "\n".join(mistakes)
     assert set(counts) == set(DECIDABLE)
     for phase, (decidable, total) in counts.items():
-        record_property(f"decidable {phase}", f"{decidable} of {total}")
         assert decidable >= DECIDABLE[phase] * total, (phase, decidable, total)
 
 
@@ -488,13 +488,10 @@ def total(ops: Iterable[Op], case: Case, phase: str) -> tuple[float, float]:
     return time, len(right) / len(inside)
 
 
-def test_the_launch_table_covers_every_phase(
-    case: Case, seen: Seen, record_property: Callable[[str, object], None]
-) -> None:
+def test_the_launch_table_covers_every_phase(case: Case, seen: Seen) -> None:
     rows = launched(seen)
     for phase in ("forward", "loss", "backward", "optimizer"):
         time, count = total(rows, case, phase)
-        record_property(f"covered {phase}", f"{time:.4f} of time, {count:.4f} of ops")
         stray = {
             (op.op, str(op.parts)) for op in rows if op.phase == phase and not belongs(op, case)
         }
@@ -503,7 +500,7 @@ def test_the_launch_table_covers_every_phase(
 
 def test_the_launch_table_covers_every_depth(case: Case, seen: Seen) -> None:
     shares = covered(launched(seen), case)
-    assert len({depth for _, depth in shares}) >= 2
+    assert {phase for phase, _ in shares} == set(DECIDABLE)
     assert {key: share for key, share in shares.items() if min(share) < 0.99} == {}
 
 
