@@ -165,3 +165,14 @@ def _recurrent(call: Call, traffic: Traffic, meter: Meter) -> None:
     """Work space is a matter of the library, not of the layer."""
     for extra in call.outputs[3:]:
         _drop(traffic.written, meter, extra)
+
+
+@_rule("mkldnn_rnn_layer_backward")
+def _recurrent_backward(call: Call, traffic: Traffic, meter: Meter) -> None:
+    """The two bias gradients are tensors of their own, although on paper one stands for both."""
+    seen: set[int] = set()
+    for place, gradient in enumerate(call.outputs):
+        if id(gradient) in seen:
+            for key, nbytes in meter.parts(gradient):
+                traffic.written[(*key, place)] = nbytes
+        seen.add(id(gradient))

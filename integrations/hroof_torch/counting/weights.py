@@ -31,23 +31,23 @@ PER_OUTPUT = _table(
     1: softshrink_backward hardsigmoid_backward rrelu_with_noise_backward conj_physical nan_to_num
     1: cumsum cumprod cummax cummin linspace arange range logspace gcd lcm ldexp copysign
     2: native_dropout native_dropout_backward _fused_dropout xlogy special_xlog1py addr logit_backward
-    2: _prelu_kernel_backward masked_scale _masked_scale nextafter
+    2: _prelu_kernel_backward _masked_scale nextafter
     3: multilabel_margin_loss_backward
     3: addcmul addcdiv lerp sigmoid sigmoid_backward tanh_backward elu elu_backward celu softplus
     3: softplus_backward hardsigmoid logit polar mse_loss_backward smooth_l1_loss_backward logcumsumexp
-    3: huber_loss_backward l1_loss_backward renorm glu_jvp special_entr
+    3: huber_loss_backward renorm glu_jvp special_entr
     4: silu hardswish hardswish_backward log_sigmoid_forward glu logaddexp logaddexp2 _softmax
     4: _log_softmax _softmax_backward_data _log_softmax_backward_data _masked_softmax _safe_softmax
     4: _masked_softmax_backward soft_margin_loss_backward _fused_rms_norm softmax log_softmax
     5: glu_backward log_sigmoid_backward binary_cross_entropy_backward linalg_cross special_log_ndtr
-    6: silu_backward mish multi_margin_loss_backward _fused_rms_norm_forward
+    6: silu_backward mish multi_margin_loss_backward
     8: gelu native_layer_norm native_group_norm
     10: mish_backward
     14: gelu_backward
     1: upsample_nearest1d_backward upsample_nearest2d_backward upsample_nearest3d_backward
     1: _upsample_nearest_exact1d_backward _upsample_nearest_exact2d_backward
     1: _upsample_nearest_exact3d_backward _adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward
-    1: adaptive_avg_pool2d_backward adaptive_avg_pool3d_backward
+    1: adaptive_avg_pool3d_backward
     3: upsample_linear1d
     9: upsample_bilinear2d _upsample_bilinear2d_aa
     21: upsample_trilinear3d
@@ -65,7 +65,7 @@ PER_INPUT = _table(
     1: _adaptive_avg_pool2d _adaptive_avg_pool3d adaptive_avg_pool2d adaptive_avg_pool3d
     1: reflection_pad1d_backward reflection_pad2d_backward reflection_pad3d_backward
     1: replication_pad1d_backward replication_pad2d_backward replication_pad3d_backward
-    1: max_pool2d_with_indices_backward max_pool3d_with_indices_backward max_unpool2d_backward
+    1: max_pool2d_with_indices_backward max_pool3d_with_indices_backward
     1: adaptive_max_pool2d_backward adaptive_max_pool3d_backward fractional_max_pool2d_backward
     1: fractional_max_pool3d_backward embedding_dense_backward
     1: _amp_update_scale_
@@ -148,13 +148,13 @@ ZERO = words(
     alias_copy view_copy expand_copy _reshape_copy _pin_memory pin_memory is_pinned
     _local_scalar_dense item resize resize_as set _efficientzerotensor record_stream combinations
     cartesian_prod _pack_padded_sequence _pack_padded_sequence_backward _pad_packed_sequence
-    _fused_sdp_choice complex real_copy imag_copy view_as_real_copy view_as_complex_copy split_copy
+    _fused_sdp_choice complex view_as_real_copy view_as_complex_copy split_copy
     split_with_sizes_copy unbind_copy _chunk_cat _assert_async _functional_assert_async
     _assert_tensor_metadata _assert_scalar embedding_renorm _coalesce coalesce to_dense _to_dense
-    to_sparse _to_sparse _sparse_mask _nested_tensor_from_mask_left_aligned _nested_tensor_from_mask
+    to_sparse _to_sparse _nested_tensor_from_mask_left_aligned _nested_tensor_from_mask
     is_same_size _indices _values dequantize put narrow_copy sym_size sym_stride sym_numel
     sym_storage_offset sym_is_contiguous is_contiguous is_strides_like_format
-    is_non_overlapping_and_dense stride size numel dim _foreach_copy _linalg_check_errors
+    is_non_overlapping_and_dense stride size numel dim _linalg_check_errors
     _is_all_true _is_any_true _dim_arange promote_types result_type
     _has_compatible_shallow_copy_type
     """

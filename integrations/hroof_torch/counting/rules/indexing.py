@@ -33,7 +33,7 @@ def _index_put(call: Call) -> Flop:
     return vector(call["self"].dtype, indexed_elements(call), 1.0)
 
 
-@rule("_unsafe_masked_index_put_accumulate", "put_accumulate")
+@rule("_unsafe_masked_index_put_accumulate")
 def _masked_put(call: Call) -> Flop:
     values = call["values"]
     return vector(values.dtype, values.numel(), 1.0)

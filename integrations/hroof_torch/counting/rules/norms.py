@@ -14,7 +14,6 @@ from hroof_torch.counting.rules.base import Call, Flop, rule, vector
     "_batch_norm_with_update",
     "_batch_norm_with_update_functional",
     "_batch_norm_no_update",
-    "batch_norm_with_update",
     "cudnn_batch_norm",
     "miopen_batch_norm",
 )
