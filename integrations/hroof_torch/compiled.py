@@ -163,7 +163,7 @@ class CompiledStep:
             known = call.doubles.get(id(tensor))
             if known is None:
                 # The tensor itself is kept, so that its identity is not given to another one.
-                known = call.doubles[id(tensor)] = (tensor, call.fake.from_tensor(tensor))
+                known = call.doubles[id(tensor)] = (tensor, _without_data(call.fake, tensor))
             self._tracker.layers.alias(known[1], tensor)
             return known[1]
 
@@ -177,7 +177,7 @@ class CompiledStep:
             if id(tensor) in call.doubles:
                 return call.doubles[id(tensor)][1]
             if id(tensor) not in own:
-                own[id(tensor)] = call.fake.from_tensor(tensor)
+                own[id(tensor)] = _without_data(call.fake, tensor)
             return own[id(tensor)]
 
         return double
@@ -197,6 +197,13 @@ class CompiledStep:
             f"A model call could not be replayed for counting ({problem})."
             for problem in self._problems
         ]
+
+
+def _without_data(fake: FakeTensorMode, tensor: torch.Tensor) -> torch.Tensor:
+    """A stand-in; that of a computed tensor is computed too, but hangs on nothing of the program."""
+    if tensor.is_leaf:
+        return fake.from_tensor(tensor)
+    return fake.from_tensor(tensor.detach()).requires_grad_(tensor.requires_grad).clone()
 
 
 def _is_model_call(frame: Frame) -> bool:

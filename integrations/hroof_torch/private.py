@@ -136,6 +136,10 @@ def unseen_by_compiler(function: Function) -> Function:
     return unseen  # type: ignore[return-value]
 
 
+unseen_in_graphs = torch._disable_dynamo
+"""Decorator of a hook: torch.compile runs it as it is, with a graph break around it."""
+
+
 def has_cuda_events() -> bool:
     """Whether a profiler can be expected to see device kernels."""
     return bool(torch.cuda.is_available())

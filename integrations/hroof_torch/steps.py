@@ -67,7 +67,7 @@ class StepFinder:
         self._hook.remove()
         self._hook = None
 
-    @private.unseen_by_compiler
+    @private.unseen_in_graphs
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self._stopped:
             return

@@ -279,6 +279,7 @@ class TorchCapture:
         found += [f"An op could not be counted: {fault}." for fault in self._counting.faults]
         if self._count_live is False:
             found += self._compiled.warnings()
+        found += _unjoined_regions(trace)
         if trace is not None and len(trace.steps) < self._region.steps:
             found.append(f"Only {len(trace.steps)} of {self._region.steps} steps were timed.")
         if not getattr(self._region, "explicit", False):
@@ -304,6 +305,19 @@ class TorchCapture:
             *described,
             {"name": LOSS_NAME, "type": "loss", "depth": LOSS, "parameters": 0, "container": False},
         ]
+
+
+def _unjoined_regions(trace: Trace | None) -> list[str]:
+    """Says that compiled code ran whose work is not known."""
+    ops = trace.ops if trace is not None else []
+    rows = [op for op in ops if op.step >= 0 and op.op == COMPILED_OP and op.counted is None]
+    if not rows:
+        return []
+    outside = sum(op.layer in (None, LOSS) for op in rows)
+    return [
+        f"{len(rows)} compiled regions have a time but no work: {outside} ran outside every module, where they "
+        "cannot be replayed."
+    ]
 
 
 def _device_of(trace: Trace | None) -> str:

@@ -178,9 +178,11 @@ class Tracker:
 
         return private.never_compiled(_engine_run_backward)
 
+    @private.unseen_in_graphs
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         self._enter(Frame(Phase.OPTIMIZER, optimizer=optimizer), (), {})
 
+    @private.unseen_in_graphs
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         self.step_ended(optimizer)
 
