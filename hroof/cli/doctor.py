@@ -170,8 +170,9 @@ def _ceilings(chosen: Integration | None, device: Device | None) -> Check:
         machine = Machine.load(path)
     except HroofError as error:
         return Check("ceilings", "note", error.fact, "Run: hroof ceilings --refresh")
-    when = machine.facts.get("date") or machine.facts.get("measured") or "before"
-    return Check("ceilings", "ok", f"measured {when} for {machine.name}")
+    when = machine.facts.get("measured_at") or "at an unknown time"
+    how = ", quickly" if machine.facts.get("quick") else ""
+    return Check("ceilings", "ok", f"measured {when}{how}, for {machine.name}")
 
 
 def _charts() -> Check:

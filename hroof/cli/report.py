@@ -62,9 +62,7 @@ def run(arguments: Arguments) -> int:
     if arguments.json:
         print_json(show.as_json(profile, machine, arguments.by))
     elif not arguments.output:
-        show.print_text(
-            profile, machine, by=arguments.by, top=arguments.top, full=arguments.full
-        )
+        show.print_text(profile, machine, by=arguments.by, top=arguments.top, full=arguments.full)
     return 0
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import shutil
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -54,26 +56,15 @@ class Results:
         """A new folder for a command: ``hroof-runs/train``, ``train.2``, ``train.3``, …
 
         Raises:
-            OutputError: It cannot be made here.
+            OutputError: It cannot be made or written here.
         """
         base = Path(RUNS) / run_name(command)
-        number, folder = 1, base
-        while True:
-            made = _missing(folder)
-            try:
-                folder.parent.mkdir(parents=True, exist_ok=True)
-                folder.mkdir()  # fails where another run has just taken it
-            except FileExistsError:
-                if not folder.parent.is_dir():
-                    raise _cannot_write(folder.parent, NotADirectoryError()) from None
-                number += 1
-                folder = base.with_name(f"{base.name}.{number}")
-                continue
-            except OSError as error:
-                raise _cannot_write(folder, error) from error
-            results = cls.prepare(folder)
-            results.made = made
-            return results
+        for number in itertools.count(1):
+            folder = base if number == 1 else base.with_name(f"{base.name}.{number}")
+            results = cls(folder, _missing(folder))
+            with contextlib.suppress(FileExistsError):  # another run has it
+                return results._ready(_make_new)
+        raise AssertionError("numbers do not end")
 
     @classmethod
     def prepare(cls, folder: Path, *, force: bool = False) -> Results:
@@ -86,23 +77,31 @@ class Results:
         Raises:
             OutputError: It holds a profile, is a file, read-only or full.
         """
-        results = cls(folder)
         if (folder / "run.json").exists() and not force:
             raise OutputError(
                 f"{str(folder)!r} holds a profile already.",
                 "Choose another folder with --out, or replace it with --force.",
             )
-        results.made = _missing(folder)
+        results = cls(folder, _missing(folder))
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            _try(folder)
-            if (folder / "run.json").exists():
-                results._put_aside()
+            return results._ready(_make)
+        except FileExistsError:
+            raise _cannot_write(folder, NotADirectoryError()) from None
+
+    def _ready(self, make: Callable[[Path], None]) -> Results:
+        """Make the folder, write to it, and note what is there already."""
+        try:
+            make(self.folder)
+            _try(self.folder)
+            if (self.folder / "run.json").exists():
+                self._put_aside()
+        except FileExistsError:
+            raise
         except OSError as error:
-            results._remove_made()
-            raise _cannot_write(folder, error) from error
-        results.before = frozenset(results._profiles())
-        return results
+            self._remove_made()
+            raise _cannot_write(self.folder, error) from error
+        self.before = frozenset(self._profiles())
+        return self
 
     def _put_aside(self) -> None:
         self.aside = Path(tempfile.mkdtemp(prefix=".replaced-", dir=self.folder))
@@ -179,6 +178,24 @@ def _missing(folder: Path) -> list[Path]:
     return absent
 
 
+def _make(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+
+
+def _make_new(folder: Path) -> None:
+    """Make a folder that nobody else has.
+
+    Raises:
+        FileExistsError: Somebody has.
+        NotADirectoryError: Its parent is a file.
+    """
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise NotADirectoryError from None
+    folder.mkdir()
+
+
 def _try(folder: Path) -> None:
     """Write something real: an empty file fits even on a full disk."""
     with tempfile.NamedTemporaryFile(prefix=".probe-", dir=folder) as file:
@@ -188,8 +205,8 @@ def _try(folder: Path) -> None:
 
 
 def _cannot_write(folder: Path, error: OSError) -> OutputError:
-    file = isinstance(error, FileExistsError | NotADirectoryError)
-    reason = "it is not a folder" if file else error.strerror or error
+    file = isinstance(error, NotADirectoryError)
+    reason = "a file is in the way, not a folder" if file else error.strerror or error
     return OutputError(
         f"Cannot write to {str(folder)!r}: {reason}.",
         "Choose a folder that is writable and has room, with --out.",

@@ -399,7 +399,7 @@ def test_somebody_else_wraps_module_calls(
     loop.train(4)
     assert begin.stages() == WHOLE
     monkeypatch.undo()
-    nn.Module.__call__ = ORIGINAL_CALL  # type: ignore[method-assign]
+    nn.Module.__call__ = ORIGINAL_CALL
 
 
 def test_a_forked_child_does_not_measure(start: Start, loop: Loop) -> None:

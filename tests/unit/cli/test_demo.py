@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import sys
 from pathlib import Path
@@ -24,7 +25,7 @@ def test_without_pytorch_it_is_status_6(hroof: Any, monkeypatch: pytest.MonkeyPa
 
 def test_it_is_an_ordinary_run(hroof: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
-    monkeypatch.setattr(run_verb, "run", lambda arguments: seen.append(arguments) or 0)
+    monkeypatch.setattr(run_verb, "run", noting(seen))
     done = hroof("demo", "--steps", "4", "--out", "o", "--html", "d.html", "--json")
     assert done.status == 0
     (arguments,) = seen
@@ -37,12 +38,22 @@ def test_it_is_an_ordinary_run(hroof: Any, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_every_argument_of_run_is_given(hroof: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[set[str]] = []
-    monkeypatch.setattr(run_verb, "run", lambda arguments: seen.append(set(vars(arguments))) or 0)
+    seen: list[Any] = []
+    monkeypatch.setattr(run_verb, "run", noting(seen))
     hroof("demo")
     monkeypatch.setattr(
-        run_verb, "COMMAND",
-        type(run_verb.COMMAND)(**{**vars(run_verb.COMMAND), "run": run_verb.run}),
-    )  # fmt: skip
+        run_verb, "COMMAND", dataclasses.replace(run_verb.COMMAND, run=noting(seen))
+    )
     hroof("run", "--", "x")
-    assert seen[1] - {"verb"} == seen[0]
+    demo, run = (set(vars(arguments)) for arguments in seen)
+    assert run - {"verb"} == demo
+
+
+def noting(seen: list[Any]) -> Any:
+    """Instead of running: keeps the arguments."""
+
+    def run(arguments: Any) -> int:
+        seen.append(arguments)
+        return 0
+
+    return run

@@ -35,9 +35,7 @@ def saves(script: Any, profile: Profile, machine: Machine, tmp_path: Path,
     monkeypatch.setattr(show, "known_machine", lambda profile: machine)
 
     def write(names: tuple[str, ...] = ("",), status: int = 0) -> list[str]:
-        return script(  # type: ignore[no-any-return]
-            SAVES.format(prepared=str(tmp_path / "prepared"), names=names, status=status)
-        )
+        return script(SAVES.format(prepared=str(tmp_path / "prepared"), names=names, status=status))
 
     return write
 
