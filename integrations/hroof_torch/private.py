@@ -143,3 +143,11 @@ unseen_in_graphs = torch._disable_dynamo
 def has_cuda_events() -> bool:
     """Whether a profiler can be expected to see device kernels."""
     return bool(torch.cuda.is_available())
+
+
+def all_threads() -> Any:
+    """Options of a profiler that hears every thread, not only the one that starts it; None where unknown."""
+    try:
+        return torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
+    except TypeError:
+        return None

@@ -29,7 +29,11 @@ class TimedSteps:
         if private.has_cuda_events():
             activities.append(ProfilerActivity.CUDA)
             torch.cuda.synchronize()
-        self._profiler = profile(activities=activities, record_shapes=True)
+        self._profiler = profile(
+            activities=activities,
+            record_shapes=True,
+            experimental_config=private.all_threads(),
+        )
         with _quiet_stderr():
             self._profiler.start()
         ranges.mark_step()
