@@ -11,7 +11,7 @@ from hroof.traffic import Touch
 from hroof.units import Source
 from hroof_torch.counting import sparse_access
 from hroof_torch.counting.operands import Buffers, Meter, Traffic
-from hroof_torch.counting.rules.base import Call, Flop, UncountableError
+from hroof_torch.counting.rules.flop import Call, Flop, UncountableError
 from hroof_torch.counting.rules.registry import find_rule
 from hroof_torch.counting.schema import OpInfo
 from hroof_torch.counting.signature import Signature, signature_of

@@ -112,14 +112,10 @@ class Traffic:
     def accesses(self) -> tuple[Access, ...]:
         """One access per buffer that is read or written; two where the amounts differ."""
         read, written = _by_buffer(self.read), _by_buffer(self.written)
-        found = []
-        for buffer, nbytes in read.items():
-            same = written.get(buffer) == nbytes
-            found.append(Access(buffer, nbytes, True, same))
-            if same:
-                del written[buffer]
-        found.extend(Access(buffer, nbytes, False, True) for buffer, nbytes in written.items())
-        return tuple(found)
+        both = {buffer for buffer in read if written.get(buffer) == read[buffer]}
+        found = [Access(buffer, size, True, buffer in both) for buffer, size in read.items()]
+        rest = [item for item in written.items() if item[0] not in both]
+        return (*found, *(Access(buffer, size, False, True) for buffer, size in rest))
 
 
 def _by_buffer(entries: dict[tuple[Any, ...], float]) -> dict[int, float]:

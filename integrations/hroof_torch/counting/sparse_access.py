@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hroof_torch.counting.operands import Meter, Traffic
-from hroof_torch.counting.rules.base import Call
+from hroof_torch.counting.rules.flop import Call
 from hroof_torch.counting.rules.indexing import indexed_elements
 
 Rule = Callable[[Call, Traffic, Meter], None]

@@ -12,7 +12,7 @@ from typing import Any
 
 from hroof.traffic import MatrixShape
 from hroof_torch.counting import weights
-from hroof_torch.counting.rules.base import (
+from hroof_torch.counting.rules.flop import (
     Call,
     Flop,
     UncountableError,

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from hroof_torch.counting.rules.base import NO_FLOP, Call, Flop, matrix, rule, size, vector
+from hroof_torch.counting.rules.flop import NO_FLOP, Call, Flop, matrix, rule, size, vector
 
 
 @lru_cache(maxsize=4096)

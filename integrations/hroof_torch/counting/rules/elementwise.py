@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from hroof_torch.counting import weights
-from hroof_torch.counting.rules.base import NO_FLOP, Call, Flop, Rule, vector
+from hroof_torch.counting.rules.flop import NO_FLOP, Call, Flop, Rule, vector
 
 _LARGEST_INPUT = frozenset({"_weight_norm_interface", "_weight_norm_interface_backward"})
 _FIRST_LIST = frozenset({"_amp_foreach_non_finite_check_and_unscale_"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from hroof_torch.counting import weights
-from hroof_torch.counting.rules.base import Call, Flop, rule, size, vector
+from hroof_torch.counting.rules.flop import Call, Flop, rule, size, vector
 
 
 def _transform(call: Call, shape: list[int], weight: float) -> Flop:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hroof_torch.counting.rules.base import NO_FLOP, Call, Flop, rule, vector
+from hroof_torch.counting.rules.flop import NO_FLOP, Call, Flop, rule, vector
 
 
 @rule("_embedding_bag", "_embedding_bag_forward_only", "embedding_bag")

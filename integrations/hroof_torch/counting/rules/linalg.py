@@ -7,7 +7,7 @@ side, inverse 2n³, Householder QR 2n²(m − n/3).
 from __future__ import annotations
 
 from hroof.units import Pipe
-from hroof_torch.counting.rules.base import Call, Flop, matrix_precision, rule, size
+from hroof_torch.counting.rules.flop import Call, Flop, matrix_precision, rule, size
 
 
 def _flop(call: Call, operand: str, per_matrix: float) -> Flop:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from hroof_torch.counting.rules.base import Call, Flop, gemm, matrix, rule, size, vector
+from hroof_torch.counting.rules.flop import Call, Flop, gemm, matrix, rule, size, vector
 
 
 def _nnz(tensor: Any) -> int:

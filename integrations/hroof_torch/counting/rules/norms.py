@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hroof_torch.counting import weights
-from hroof_torch.counting.rules.base import Call, Flop, rule, vector
+from hroof_torch.counting.rules.flop import Call, Flop, rule, vector
 
 
 @rule(

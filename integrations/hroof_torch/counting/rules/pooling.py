@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hroof_torch.counting.rules.base import Call, Flop, rule, size, vector
+from hroof_torch.counting.rules.flop import Call, Flop, rule, size, vector
 
 
 def _taps(kernel: Any, dims: int) -> int:

@@ -14,8 +14,8 @@ from hroof_torch.counting.rules import (  # noqa: F401 - importing a family regi
     pooling,
     rnn,
 )
-from hroof_torch.counting.rules.base import RULES, Rule
 from hroof_torch.counting.rules.elementwise import table_rule
+from hroof_torch.counting.rules.flop import RULES, Rule
 
 _found: dict[str, Rule | None] = {}
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from hroof_torch.counting import weights
-from hroof_torch.counting.rules.base import Call, Flop, matrix, rule, size, vector
+from hroof_torch.counting.rules.flop import Call, Flop, matrix, rule, size, vector
 
 _LSTM, _GRU = 2, 3
 """Values of ``mode`` in the library ops; 0 and 1 are plain RNNs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import json
 import os
@@ -73,6 +74,11 @@ def counted(model: nn.Module, step: Callable[[], object]) -> Ops:
     return ops
 
 
+def layer_of(op: CountedOp[Any]) -> str:
+    assert op.where is not None
+    return str(op.where[1][-1])
+
+
 def matrix(ops: Ops) -> float:
     return sum(op.work.flop(Pipe.MATRIX) for op in ops)
 
@@ -89,6 +95,7 @@ def nbytes(ops: Ops) -> float:
 def by_layer(ops: Ops) -> dict[str, dict[str, float]]:
     table: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for op in ops:
+        assert op.where is not None
         phase, layers = op.where
         for layer in set(layers):
             table[layer][phase] += op.work.flop(Pipe.MATRIX)
@@ -135,7 +142,7 @@ def test_matrix_flop(number: str) -> None:
 def test_least_convolution() -> None:
     case = Case("02")
     for op in case.run():
-        layer = op.where[1][-1]
+        layer = layer_of(op)
         (least,) = (op.work.least or {}).values()
         assert least == case.expect["effective_flops_optional"][layer]
 
@@ -211,7 +218,7 @@ def test_bytes_of_norms() -> None:
     softmax = [op for op in ops if op.name == "aten::_softmax"]
     assert low <= nbytes(norm) <= high
     assert nbytes(softmax) == case.expect["softmax_bytes"]
-    assert {op.where[1][-1] for op in ops} >= set(case.expect["layers_listed"])
+    assert {layer_of(op) for op in ops} >= set(case.expect["layers_listed"])
     assert {op.work.source for op in norm + softmax} == {Source.CONVENTION}
 
 
@@ -229,7 +236,8 @@ def test_compiled_models() -> None:
     state = case.program.setup()
     flop = {}
     for name in ("cold_forward", "warm_forward"):
-        flop[name] = matrix(counted(state["model"], lambda n=name: getattr(case.program, n)(state)))
+        call = functools.partial(getattr(case.program, name), state)
+        flop[name] = matrix(counted(state["model"], call))
     case.program.warm_step(state)
     ops = counted(state["model"], lambda: case.program.warm_step(state))
     flop["step_after_one_uncounted_step"] = matrix(ops)

@@ -18,8 +18,8 @@ from hroof.units import Pipe, Precision, Source
 from hroof_torch.counting import Work, count_step, weights
 from hroof_torch.counting.counter import Counter
 from hroof_torch.counting.rules.attention import scores_needed
-from hroof_torch.counting.rules.base import RULES, rule, tf32_allowed
 from hroof_torch.counting.rules.convolution import valid_taps
+from hroof_torch.counting.rules.flop import RULES, rule, tf32_allowed
 from hroof_torch.counting.rules.registry import find_rule
 from hroof_torch.counting.schema import base_name, op_info
 
@@ -342,7 +342,24 @@ def test_cudnn_lstm() -> None:
     net = nn.LSTM(4, 6, 2)
     held = [meta(*p.shape) for p in net.parameters()]
     x, state, out = meta(5, 3, 4), meta(2, 3, 6), meta(5, 3, 6)
-    args = (x, held, 4, meta(100), state, state, 2, 6, 0, 2, False, 0.0, True, False, [], None)
+    args: tuple[Any, ...] = (
+        x,
+        held,
+        4,
+        meta(100),
+        state,
+        state,
+        2,
+        6,
+        0,
+        2,
+        False,
+        0.0,
+        True,
+        False,
+        [],
+        None,
+    )
     forward = counted(
         torch.ops.aten._cudnn_rnn.default, *args, result=(out, state, state, meta(9), meta(9))
     )
@@ -351,7 +368,7 @@ def test_cudnn_lstm() -> None:
     assert forward.bytes_written == 4 * (out.numel() + 2 * state.numel())
     back = torch.ops.aten._cudnn_rnn_backward.default
     shared = (x, held, 4, meta(100), state, state, out, out, state, state)
-    rest = (2, 6, 0, 2, False, 0.0, True, False, [], None, meta(9))
+    rest: tuple[Any, ...] = (2, 6, 0, 2, False, 0.0, True, False, [], None, meta(9))
     for weights_too, passes in ((True, 4), (False, 2)):
         mask = [True, True, True, weights_too]
         work = counted(back, *shared, *rest, mask, result=(x, state, state))

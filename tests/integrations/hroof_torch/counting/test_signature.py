@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -72,7 +73,7 @@ def lstm_step(**options: Any) -> Callable[[], object]:
 @pytest.mark.parametrize("options", [{"foreach": False}, {"foreach": True}, {"fused": True}])
 @pytest.mark.parametrize("which", ["gpt", "cnn", "lstm"])
 def test_training_steps(which: str, options: dict[str, bool], make_gpt: Any, make_cnn: Any) -> None:
-    makers = {
+    makers: dict[str, Callable[[], Any]] = {
         "gpt": lambda: make_gpt(**options).step,
         "cnn": lambda: make_cnn(**options).step,
         "lstm": lambda: lstm_step(**options),
@@ -137,12 +138,16 @@ def test_a_scalar_tensor_has_no_dimensions() -> None:
     assert profiler_signature([[], []], ["double", ""]) == (((), "double"),)
 
 
+def _view(dtype: Any) -> Tensor:
+    return torch.zeros(3, dtype=dtype).view(3, 1)
+
+
 @pytest.mark.filterwarnings("ignore:ComplexHalf")
 def test_every_common_dtype_is_spelled_as_the_profiler_does() -> None:
     for dtype, spelled in DTYPE_NAMES.items():
         if "q" in str(dtype) or "float8" in str(dtype):
             continue
-        ops = timed(lambda dtype=dtype: torch.zeros(3, dtype=dtype).view(3, 1))
+        ops = timed(functools.partial(_view, dtype))
         assert dict(ops)["aten::view"] == (((3,), spelled),)
 
 

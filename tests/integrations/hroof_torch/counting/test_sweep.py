@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -42,6 +43,11 @@ def rows(width: int = 8) -> Tensor:
 
 Made = tuple[nn.Module, tuple[Any, ...]]
 
+
+def activation(kind: Any) -> Made:
+    return kind(), (rows(),)
+
+
 ACTIVATIONS = [
     *(
         nn.ReLU,
@@ -60,7 +66,7 @@ ACTIVATIONS = [
 ]
 
 MODULES: dict[str, Callable[[], Made]] = {
-    **{kind.__name__: lambda kind=kind: (kind(), (rows(),)) for kind in ACTIVATIONS},
+    **{kind.__name__: functools.partial(activation, kind) for kind in ACTIVATIONS},
     "ReLU in place": lambda: (nn.Sequential(nn.Linear(8, 8), nn.ReLU(inplace=True)), (rows(),)),
     "GELU tanh": lambda: (nn.GELU("tanh"), (rows(),)),
     "Threshold": lambda: (nn.Threshold(0.1, 0.0), (rows(),)),
@@ -353,26 +359,33 @@ FUNCTIONS: dict[str, Callable[[], Tensor]] = {
     "nan": lambda: torch.nan_to_num(rows()) + rows().isnan().any() + rows().nansum(),
 }
 
+CHOICES: list[tuple[Any, dict[str, Any]]] = [
+    *itertools.product(
+        [torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD, torch.optim.Adagrad],
+        [{"foreach": False}, {"foreach": True}, {"fused": True}],
+    ),
+    *itertools.product(
+        [
+            torch.optim.RMSprop,
+            torch.optim.Adadelta,
+            torch.optim.Adamax,
+            torch.optim.NAdam,
+            torch.optim.RAdam,
+            torch.optim.ASGD,
+            torch.optim.Rprop,
+        ],
+        [{"foreach": False}, {"foreach": True}],
+    ),
+    (torch.optim.Adam, {"amsgrad": True, "weight_decay": 0.1}),
+    (torch.optim.SGD, {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
+    (torch.optim.Adafactor, {}),
+    (torch.optim.LBFGS, {}),
+]
+
 OPTIMIZERS: dict[str, Callable[[list[nn.Parameter]], torch.optim.Optimizer]] = {
-    f"{kind.__name__} {options}": lambda parameters, kind=kind, options=options: kind(
-        parameters, lr=0.01, **options
-    )
-    for kind, options in [
-        *itertools.product(
-            [torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD, torch.optim.Adagrad],
-            [{"foreach": False}, {"foreach": True}, {"fused": True}],
-        ),
-        *itertools.product(
-            [torch.optim.RMSprop, torch.optim.Adadelta, torch.optim.Adamax, torch.optim.NAdam,
-             torch.optim.RAdam, torch.optim.ASGD, torch.optim.Rprop],
-            [{"foreach": False}, {"foreach": True}],
-        ),
-        (torch.optim.Adam, {"amsgrad": True, "weight_decay": 0.1}),
-        (torch.optim.SGD, {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
-        (torch.optim.Adafactor, {}),
-        (torch.optim.LBFGS, {}),
-    ]
-}  # fmt: skip
+    f"{kind.__name__} {options}": functools.partial(kind, lr=0.01, **options)
+    for kind, options in CHOICES
+}
 
 
 class Lion(torch.optim.Optimizer):
@@ -440,6 +453,10 @@ def test_module_in_inference_mode(name: str) -> None:
     check(step)
 
 
+def run(step: Callable[[], Any]) -> None:
+    backward(step())
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", LOSSES)
 def test_loss(name: str) -> None:
@@ -478,7 +495,7 @@ def test_optimizer(name: str) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_the_list_of_ops_without_rule_is_no_longer_than_it_must_be() -> None:
     for step in (LOSSES["ctc"], FUNCTIONS["eigenvalues"], FUNCTIONS["singular values"]):
-        SEEN_WITHOUT_RULE.update(unruled(lambda step=step: backward(step()))[0])
+        SEEN_WITHOUT_RULE.update(unruled(functools.partial(run, step))[0])
     assert SEEN_WITHOUT_RULE == WITHOUT_RULE
 
 
