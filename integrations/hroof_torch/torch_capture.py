@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -61,7 +60,7 @@ class TorchCapture:
         self._recounting = Recounting(())
         self._looked = False
         self._following: tuple[Any, ...] = ()
-        self._ends: list[float] = []
+        self._marked_at = 0
         self._finder.start(look_around=steps.skip < 2)
 
     def stage(self, stage: Stage) -> None:
@@ -140,7 +139,7 @@ class TorchCapture:
         self._stage = Stage.TIME
         self._attach()
         self._timed.start()
-        self._ends = [time.perf_counter()]
+        self._marked_at = self._finished_steps()
 
     def _stop_counting(self) -> None:
         if self._stage is not Stage.COUNT:
@@ -156,15 +155,17 @@ class TorchCapture:
     def step_ended(self, number: int) -> None:
         """A timed step has just ended."""
         self._timed.step_ended()
-        self._ends.append(time.perf_counter())
+        self._marked_at = self._finished_steps()
+
+    def _finished_steps(self) -> int:
+        return int(getattr(self._region, "finished_steps", 0))
 
     def _end(self) -> None:
         self._finder.stop()
         try:
             self._stop_counting()
-            if self._stage is Stage.TIME:
-                self._timed.step_ended()
-                self._ends.append(time.perf_counter())
+            if self._stage is Stage.TIME and self._finished_steps() > self._marked_at:
+                self._timed.step_ended()  # otherwise the region ended inside a step, which is no whole one
             self._timed.stop()
         finally:
             self._tracker.detach()
@@ -217,7 +218,9 @@ class TorchCapture:
         rows = table.rows(
             [op for op, _ in whole], [work for _, work in whole], [*self._counted, *self._folded]
         )
-        return rows + table.unlinked_rows(trace.unlinked)
+        begin, end = trace.steps[0][0], trace.steps[-1][1]
+        inside = [event for event in trace.unlinked if begin <= event.start < end]
+        return rows + table.unlinked_rows(inside)
 
     def _counted_rows(self, table: Table) -> list[dict[str, Any]]:
         """Rows without time, of a run that ended before a step was timed."""

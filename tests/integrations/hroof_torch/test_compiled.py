@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import warnings
 from collections.abc import Callable, Iterator
@@ -31,6 +32,7 @@ BACKENDS = ["aot_eager", "inductor"]
 @pytest.fixture(autouse=True)
 def fresh_compiler() -> Iterator[None]:
     torch._dynamo.reset()
+    gc.collect()  # optimizers of earlier tests would be waited for
     torch._dynamo.utils.counters.clear()
     torch.manual_seed(0)
     with warnings.catch_warnings():
