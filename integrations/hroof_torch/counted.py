@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +15,7 @@ from hroof.attribution import Counted, Part, Timed
 from hroof.units import Phase
 from hroof_torch import private
 from hroof_torch.counting import CountedOp, CountingMode
-from hroof_torch.graph import NodeTagger, Sums, node_layer
+from hroof_torch.graph import MadeInBackward, NodeTagger, Sums, node_layer
 from hroof_torch.layers import LOSS
 from hroof_torch.optimizers import OptimizerSplit
 from hroof_torch.ranges import keeps_graph
@@ -31,6 +33,7 @@ class Where:
         is_sum: The op adds gradients that meet at the node of ``receiver``.
         receiver: Layer whose node receives that sum.
         parts: Shares of an optimizer op by layer.
+        zeroed: Tensors between the phases that were set to zero; they may be gradients.
     """
 
     phase: Phase | None = None
@@ -39,6 +42,10 @@ class Where:
     is_sum: bool = False
     receiver: int | None = None
     parts: tuple[Part, ...] = ()
+    zeroed: tuple[weakref.ref[torch.Tensor], ...] = ()
+
+
+_ZEROES = ("aten::zero_", "aten::_foreach_zero_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +54,11 @@ class Pass:
 
     Attributes:
         sums: Where its gradients meet.
-        keeps_graph: It builds a graph itself.
+        made: The nodes that it makes, if it builds a graph itself.
     """
 
     sums: Sums
-    keeps_graph: bool
+    made: MadeInBackward | None
 
 
 class CountingStep:
@@ -62,8 +69,9 @@ class CountingStep:
         self._layers = tracker.layers
         self._tagger = NodeTagger(tracker.layers)
         self._passes: list[Pass] = []
-        self._stream: list[CountedOp | str] = []
-        self._mode: CountingMode | None = None
+        self._gradients: OptimizerSplit | None = None
+        self._stream: list[CountedOp[Where] | str] = []
+        self._mode: CountingMode[Where] | None = None
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -78,6 +86,7 @@ class CountingStep:
 
     def stop(self) -> None:
         """Stop counting; safe to call twice."""
+        self._find_zeroed()
         if self._mode is not None and self._mode.active:
             self._mode.__exit__(None, None, None)
         while self._passes:
@@ -85,12 +94,13 @@ class CountingStep:
 
     def enter(self, frame: Frame, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A module, a backward pass or an optimizer step begins."""
+        self._gradients = None
         self._tagger.enter(frame, args, kwargs)
         if frame.phase is Phase.OPTIMIZER:
             frame.notes = OptimizerSplit(frame.optimizer, self._layers)
             self._stream.append("optimizer+")
         elif frame.layer is None:
-            frame.notes = Pass(Sums(args[0]), keeps_graph(args))
+            frame.notes = Pass(Sums(args[0]), MadeInBackward() if keeps_graph(args) else None)
             self._passes.append(frame.notes)
             self._stream.append("backward+")
         elif frame.outermost and frame.phase is Phase.FORWARD:
@@ -98,17 +108,20 @@ class CountingStep:
 
     def leave(self, frame: Frame, output: Any) -> None:
         """It ends."""
+        self._gradients = None
         self._tagger.leave(frame, output)
         if frame.phase is Phase.OPTIMIZER:
             self._stream.append("optimizer-")
         elif frame.layer is None:
-            self._end_pass(frame.notes)
+            self._end_pass(frame.notes, output)
             self._stream.append("backward-")
         elif frame.outermost and frame.phase is Phase.FORWARD:
             self._stream.append("forward-")
 
-    def _end_pass(self, ended: Pass) -> None:
+    def _end_pass(self, ended: Pass, gradients: Any) -> None:
         ended.sums.forget()
+        if ended.made is not None:
+            ended.made.tag(gradients)
         if ended in self._passes:
             self._passes.remove(ended)
 
@@ -129,7 +142,30 @@ class CountingStep:
             return Where(Phase.OPTIMIZER, parts=top.notes.parts(args, kwargs))
         if private.current_graph_task_id() != -1:
             return self._in_backward(function, args)
-        return Where()
+        return self._between(function, args, kwargs)
+
+    def _between(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Where:
+        """Work between the phases, by layer where it is done on gradients."""
+        if function._schema.name in _ZEROES:  # at the start of a step no model is known yet
+            tensors = args[0] if isinstance(args[0], list | tuple) else [args[0]]
+            return Where(zeroed=tuple(weakref.ref(tensor) for tensor in tensors))
+        if self._gradients is None:
+            self._gradients = OptimizerSplit(None, self._layers)
+        if not self._gradients.touches(args):
+            return Where()
+        return Where(parts=self._gradients.parts(args, kwargs))
+
+    def _find_zeroed(self) -> None:
+        """Give the zeroing of gradients to the layers, now that the models are known."""
+        gradients = OptimizerSplit(None, self._layers)
+        for index, entry in enumerate(self._stream):
+            if isinstance(entry, str) or entry.where is None or not entry.where.zeroed:
+                continue
+            tensors = [tensor() for tensor in entry.where.zeroed]
+            if gradients.touches((tensors,)):
+                parts = gradients.parts((tensors,), {})
+                where = Where(Phase.OPTIMIZER, parts=parts)
+                self._stream[index] = dataclasses.replace(entry, where=where)
 
     def _in_backward(self, function: Any, args: tuple[Any, ...]) -> Where:
         node = private.current_autograd_node()
@@ -137,8 +173,10 @@ class CountingStep:
         if layer is None and node is not None and not hasattr(node, "variable"):
             layer = LOSS
         running = self._pass()
-        keeps = running is not None and running.keeps_graph
-        recompute = torch.is_grad_enabled() and not keeps
+        made = running.made if running is not None else None
+        if made is not None:
+            made.note(layer)
+        recompute = torch.is_grad_enabled() and made is None
         if running is not None and not recompute and _adds_gradients(function, args):
             receiver = running.sums.receiver(node)
             if receiver is not None:
@@ -193,7 +231,7 @@ def gap_phase(before: str, after: str) -> Phase:
     return Phase.OTHER
 
 
-def _settled(stream: Iterable[CountedOp | str]) -> Iterator[Counted]:
+def _settled(stream: Iterable[CountedOp[Where] | str]) -> Iterator[Counted]:
     """Counted ops with the phases of gaps filled in."""
     entries = list(stream)
     following = ""
@@ -210,8 +248,8 @@ def _settled(stream: Iterable[CountedOp | str]) -> Iterator[Counted]:
             yield _counted(entry, gap_phase(before, after[index]))
 
 
-def _counted(op: CountedOp, gap: Phase) -> Counted:
-    where: Where = op.where
+def _counted(op: CountedOp[Where], gap: Phase) -> Counted:
+    where = op.where or Where()
     phase = where.phase or gap
     layer = LOSS if where.layer is None and phase is Phase.LOSS else where.layer
     return Counted(
@@ -223,6 +261,6 @@ def _counted(op: CountedOp, gap: Phase) -> Counted:
         signature=op.signature,
         work=op.work,
         owner=where.receiver if where.is_sum else layer,
-        parts=where.parts,
+        parts=where.parts if phase is Phase.OPTIMIZER else (),
         template=op.template,
     )

@@ -92,6 +92,38 @@ class NodeTagger:
             todo.extend(following for following, _ in node.next_functions)
 
 
+class MadeInBackward:
+    """Nodes that a backward pass makes when it builds a graph itself (``create_graph``).
+
+    A node takes its number before its op reaches a dispatch mode, so the numbers from one op to the next belong
+    to the layer of the later one.
+    """
+
+    def __init__(self) -> None:
+        self._first = private.sequence_nr()
+        self._numbers: list[int] = []
+        self._layers: list[int | None] = []
+
+    def note(self, layer: int | None) -> None:
+        """An op runs for this layer, and its node is made."""
+        self._numbers.append(private.sequence_nr())
+        self._layers.append(layer)
+
+    def tag(self, gradients: Any) -> None:
+        """Tag what the gradients hang on, as far as this pass made it."""
+        todo = [tensor.grad_fn for tensor in tensors_of(gradients)]
+        while todo:
+            node = todo.pop()
+            if node is None or TAG in node.metadata or hasattr(node, "variable"):
+                continue
+            number = private.node_sequence_nr(node)
+            index = bisect_right(self._numbers, number)
+            if number < self._first or index == len(self._numbers):
+                continue
+            node.metadata[TAG] = self._layers[index]
+            todo.extend(following for following, _ in node.next_functions)
+
+
 def node_layer(node: Any, layers: LayerMap) -> int | None:
     """The layer of a node: its tag, or for a leaf the layer that holds the parameter."""
     if node is None:

@@ -170,6 +170,16 @@ class LayerMap:
         found = self._of_parameter.get(id(parameter))
         return self._aliases.get(id(parameter)) if found is None else found
 
+    def gradients(self) -> dict[int, int | None]:
+        """The layer of every gradient that a parameter has now, by the gradient's identity."""
+        parts = {part: None for root in self._roots for part in root.places}
+        return {
+            id(parameter.grad): self.of_parameter(parameter)
+            for part in parts
+            for parameter in part._parameters.values()
+            if parameter is not None and parameter.grad is not None
+        }
+
     def alias(self, copy: object, parameter: object) -> None:
         """Let a copy of a parameter belong to the same layer."""
         layer = self.of_parameter(parameter)

@@ -14,10 +14,15 @@ from hroof_torch.tracker import Frame
 
 
 class OptimizerSplit:
-    """Which layer's parameters the tensors of an optimizer's ops belong to."""
+    """Which layer's parameters the tensors of an optimizer's ops belong to.
+
+    Args:
+        optimizer: Whose step it is; None for work on gradients between the phases (zeroing, clipping).
+        layers: Where parameters are.
+    """
 
     def __init__(self, optimizer: Any, layers: LayerMap) -> None:
-        self._layer_of: dict[int, int | None] = {}
+        self._layer_of = layers.gradients() if optimizer is None else {}
         self._last: tuple[Part, ...] = ()
         self._last_shapes: list[torch.Size] = []
         for group in getattr(optimizer, "param_groups", ()):
@@ -30,6 +35,12 @@ class OptimizerSplit:
         for tensor in tensors:
             if isinstance(tensor, torch.Tensor):
                 self._layer_of[id(tensor)] = layer
+
+    def touches(self, args: tuple[Any, ...]) -> bool:
+        """Whether the first argument is a known tensor or a list with one."""
+        first = args[0] if args else None
+        tensors = first if isinstance(first, list | tuple) else [first]
+        return any(id(tensor) in self._layer_of for tensor in tensors)
 
     def parts(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Part, ...]:
         """Shares of one op by layer: by the known tensors of its arguments, else as the op before."""

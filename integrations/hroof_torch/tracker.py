@@ -63,7 +63,7 @@ class Observer(Protocol):
         """A module, a backward pass (args: its roots) or an optimizer step begins on this thread."""
 
     def leave(self, frame: Frame, output: Any) -> None:
-        """It ends; ``output`` is what a module returned, None after an exception."""
+        """It ends; ``output`` is what a module or a backward pass returned, None after an exception."""
 
 
 class Tracker:
@@ -171,10 +171,12 @@ class Tracker:
     def _engine_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def _engine_run_backward(t_outputs: Any, *args: Any, **kwargs: Any) -> Any:
             depth = self._enter(Frame(Phase.BACKWARD), (t_outputs, *args), kwargs)
+            gradients = None
             try:
-                return original(t_outputs, *args, **kwargs)
+                gradients = original(t_outputs, *args, **kwargs)
+                return gradients
             finally:
-                self._leave(depth, None)
+                self._leave(depth, gradients)
 
         return private.never_compiled(_engine_run_backward)
 
