@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from hroof.errors import ProfileError
 from hroof.files import json_ready, read_json, write_json
@@ -67,6 +67,13 @@ class Machine:
     shared_pipes: bool = False
     facts: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        # One order, whatever the order of measuring or of the file: reports are the same before and after saving.
+        pairs = [(pipe, precision) for pipe in Pipe for precision in Precision]
+        object.__setattr__(self, "peaks", _in_order(self.peaks, pairs))
+        object.__setattr__(self, "bandwidths", _in_order(self.bandwidths, MemoryLevel))
+        object.__setattr__(self, "caches", _in_order(self.caches, MemoryLevel))
 
     def balance(self, pipe: Pipe, precision: Precision, level: MemoryLevel) -> float | None:
         """Machine balance, peak ÷ bandwidth in FLOP/B: the intensity of the ridge point."""
@@ -170,6 +177,14 @@ def _machine(data: Mapping[str, Any]) -> Machine:
         facts=dict(data.get("facts", {})),
         warnings=tuple(map(str, warnings)),
     )
+
+
+Named = TypeVar("Named")
+Value = TypeVar("Value")
+
+
+def _in_order(found: Mapping[Named, Value], order: Iterable[Named]) -> dict[Named, Value]:
+    return {name: found[name] for name in order if name in found}
 
 
 def _pair(key: str) -> tuple[Pipe, Precision]:

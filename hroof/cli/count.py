@@ -190,7 +190,7 @@ def _print(profile: Profile, machine: Machine | None, rows: Sequence[Point]) -> 
     from hroof.report.grid import show as show_grid
 
     parameters = _parameters(profile)
-    headers = ["layer", "phase", "params", "matrix", "other", "bytes ≥"]
+    headers = ["layer", "phase", "params", "matrix FLOP", "other FLOP", "bytes ≥"]
     headers += ["time ≥"] if machine is not None else []
     lines = []
     before = ""

@@ -121,6 +121,7 @@ class Region:
     _owns: bool = False
     _decorates: bool = False
     _timed: int = 0
+    _blurred: bool = False
     _lock: Any = field(default_factory=threading.RLock)
     _handles: list[marks.Handles] = field(default_factory=list)
     _step_handles: marks.Handles = ()
@@ -252,10 +253,11 @@ class Region:
         """Move along skip → count → time → done."""
         assert self._capture is not None
         if not clean:
+            self._blurred = True
             return
-        if count > 1 and self.stage in (Stage.COUNT, Stage.TIME):
+        if (count > 1 or self._blurred) and self.stage in (Stage.COUNT, Stage.TIME):
             self._timed = 0
-            self._set(self.stage)  # two steps were taken for one: once more
+            self._set(self.stage)  # several steps were taken for one: once more
         elif self.stage is Stage.COUNT:
             self._set(Stage.TIME)
         elif self.stage is Stage.TIME:
@@ -275,6 +277,7 @@ class Region:
     def _set(self, stage: Stage) -> None:
         assert self._capture is not None
         self.stage = stage
+        self._blurred = False
         self._capture.stage(stage)
         self._begin_step_mark()
 

@@ -129,9 +129,11 @@ def _matplotlib() -> Any:
         import matplotlib
     except (ImportError, ValueError) as error:
         # An MPLBACKEND that matplotlib does not know is a ValueError.
+        absent = isinstance(error, ModuleNotFoundError)
+        remedy = "Install it with: pip install matplotlib." if absent else "Check MPLBACKEND."
         raise MissingError(
             f"matplotlib, which draws the charts, cannot be imported: {error}.",
-            "Install it with: pip install matplotlib. Text, CSV and JSON reports work without.",
+            f"{remedy} Text, CSV and JSON reports work without.",
         ) from error
     return matplotlib
 

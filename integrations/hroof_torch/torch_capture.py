@@ -218,9 +218,10 @@ class TorchCapture:
         rows = table.rows(
             [op for op, _ in whole], [work for _, work in whole], [*self._counted, *self._folded]
         )
-        begin, end = trace.steps[0][0], trace.steps[-1][1]
-        inside = [event for event in trace.unlinked if begin <= event.start < end]
-        return rows + table.unlinked_rows(inside)
+        for step, (begin, end) in enumerate(trace.steps):
+            lost = [event for event in trace.unlinked if begin <= event.start < end]
+            rows += table.unlinked_rows(lost, step)
+        return rows
 
     def _counted_rows(self, table: Table) -> list[dict[str, Any]]:
         """Rows without time, of a run that ended before a step was timed."""
@@ -285,7 +286,7 @@ class TorchCapture:
         found += _unjoined_regions(trace)
         if trace is not None and len(trace.steps) < self._region.steps:
             found.append(f"Only {len(trace.steps)} of {self._region.steps} steps were timed.")
-        if not getattr(self._region, "explicit", False):
+        if self._finder.optimizer_steps and not getattr(self._region, "explicit", False):
             found.append(
                 "Steps were found from optimizer steps; a step that a gradient scaler skips, closures and "
                 "optimizers that are not PyTorch's need hroof.step()."

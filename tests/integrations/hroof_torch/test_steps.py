@@ -103,8 +103,17 @@ def test_an_optimizer_that_repeats_ends_a_step(sink: Sink, finder: StepFinder) -
     assert any(clean for _, clean in sink.heard)
 
 
-def test_looking_around_knows_the_optimizers_at_once(sink: Sink) -> None:
+@pytest.fixture
+def alive(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What the process holds; tests before this one may have left optimizers."""
+    found: list[object] = []
+    monkeypatch.setattr("hroof_torch.steps.gc.get_objects", lambda: found)
+    return found
+
+
+def test_looking_around_knows_the_optimizers_at_once(sink: Sink, alive: list[object]) -> None:
     (_, first), (_, second) = optimizer(), optimizer()
+    alive += [first, "something else", second]
     finder = StepFinder(sink)
     finder.start(look_around=True)
     try:
@@ -116,9 +125,10 @@ def test_looking_around_knows_the_optimizers_at_once(sink: Sink) -> None:
     assert sink.heard == [(1, True), (1, True)]
 
 
-def test_an_optimizer_that_never_steps_is_forgotten(sink: Sink) -> None:
+def test_an_optimizer_that_never_steps_is_forgotten(sink: Sink, alive: list[object]) -> None:
     model, used = optimizer()
     _, unused = optimizer()
+    alive += [used, unused]
     finder = StepFinder(sink)
     finder.start(look_around=True)
     try:
@@ -129,7 +139,14 @@ def test_an_optimizer_that_never_steps_is_forgotten(sink: Sink) -> None:
         finder.stop()
     assert sink.total == 8
     assert sink.heard[-1] == (1, True)
-    assert unused
+
+
+def test_looking_around_finds_a_live_optimizer(sink: Sink) -> None:
+    _, sgd = optimizer()
+    finder = StepFinder(sink)
+    finder.start(look_around=True)
+    finder.stop()
+    assert sgd in finder._last
 
 
 def test_optimizers_that_step_inside_backward(sink: Sink, finder: StepFinder) -> None:

@@ -200,6 +200,16 @@ def test_a_counted_step_that_was_two_is_counted_again(fake: FakeIntegration) -> 
     assert fake.captures[0].log == ["count", "count", "time", "done"]
 
 
+def test_a_counted_step_whose_end_was_seen_late_is_counted_again(fake: FakeIntegration) -> None:
+    region = Region(skip=0, steps=1)
+    with region:
+        region.boundary(clean=False)
+        region.boundary()
+        region.boundary()
+        region.boundary()
+    assert fake.captures[0].log == ["count", "count", "time", "done"]
+
+
 def test_an_inner_region_only_marks(fake: FakeIntegration) -> None:
     outer, inner = Region(name="outer", skip=0, steps=1), Region(name="inner", skip=0, steps=1)
     with outer, inner:
