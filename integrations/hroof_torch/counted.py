@@ -15,6 +15,7 @@ from hroof.attribution import Counted, Part, Timed
 from hroof.units import Phase
 from hroof_torch import private
 from hroof_torch.counting import CountedOp, CountingMode
+from hroof_torch.events import is_communication
 from hroof_torch.graph import MadeInBackward, NodeTagger, Sums, node_layer
 from hroof_torch.layers import LOSS
 from hroof_torch.optimizers import OptimizerSplit
@@ -134,6 +135,12 @@ class CountingStep:
 
     def where(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Where:
         """Where the op that is about to run belongs."""
+        where = self._where(function, args, kwargs)
+        if is_communication(function._schema.name):
+            return Where(where.phase)
+        return where
+
+    def _where(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Where:
         stack = self._tracker.stack
         top = stack[-1] if stack else None
         if top is not None and top.layer is not None:

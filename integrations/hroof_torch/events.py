@@ -14,6 +14,21 @@ def no_dtypes() -> Sequence[str] | None:
     return None
 
 
+_COMMUNICATION = (
+    "c10d::",
+    "_c10d_functional::",
+    "torch::distributed::",
+    "gloo:",
+    "nccl:",
+    "mpi:",
+)
+
+
+def is_communication(name: str) -> bool:
+    """Whether an op exchanges data with other processes: it serves all layers, so it has none."""
+    return name.startswith(_COMMUNICATION)
+
+
 def no_signature() -> Hashable:
     """Signature of an event without tensor arguments."""
     return ()

@@ -11,7 +11,7 @@ from hroof.attribution import Timed
 from hroof.units import Phase
 from hroof_torch import ranges
 from hroof_torch.counted import gap_phase
-from hroof_torch.events import Event
+from hroof_torch.events import Event, is_communication
 from hroof_torch.layers import LOSS
 
 IsComposite = Callable[[str, Sequence[str] | None], bool]
@@ -261,10 +261,13 @@ class _Gaps:
         self._markers = sorted(markers)
         self._times = [time for time, _ in self._markers]
 
-    def phase(self, start: int) -> Phase:
+    def phase(self, start: int, *, elsewhere: bool = False) -> Phase:
+        """The phase of a gap; of work that a thread elsewhere does for the program, what goes on meanwhile."""
         index = bisect_right(self._times, start)
         before = self._markers[index - 1][1] if index else ""
         after = self._markers[index][1] if index < len(self._markers) else ""
+        if elsewhere and before == "backward+":
+            return Phase.BACKWARD
         return gap_phase(before, after)
 
 
@@ -272,8 +275,9 @@ def _timed(item: Found, reader: Reader, gaps: _Gaps, marks: list[int], origin: i
     event, context = item.event, item.context
     step = bisect_right(marks, event.start) - 1
     whole = 0 <= step < len(marks) - 1
-    phase = context.phase or gaps.phase(event.start)
-    layer = reader.layer_of(context)
+    communicates = is_communication(item.name)
+    phase = context.phase or gaps.phase(event.start, elsewhere=communicates)
+    layer = None if communicates else reader.layer_of(context)
     return Timed(
         step=step if whole else -1,
         phase=phase,
