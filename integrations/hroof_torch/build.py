@@ -121,7 +121,7 @@ class Table:
             rows += self._split(op, {**self._base(op), **place, **scaled(columns, share), **time})
         return rows
 
-    def unlinked_rows(self, events: Sequence[Event]) -> list[Row]:
+    def unlinked_rows(self, events: Sequence[Event], step: int = -1) -> list[Row]:
         """Device work whose op is not known: its time counts, its layer and work are missing."""
         rows = []
         for event in events:
@@ -140,6 +140,11 @@ class Table:
                     "launch_id": self._take(),
                     **place,
                     **time,
+                    "step": step,
+                    "phase": Phase.OTHER.value,
+                    "recompute": False,
+                    "ordinal": 0,
+                    "launches": 1.0,
                     source_column("time"): Source.MEASURED.value,
                 }
             )
