@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -90,6 +91,7 @@ class LayerMap:
             weakref.WeakKeyDictionary()
         )
         self._of_parameter: dict[int, int] = {}
+        self._learning = threading.RLock()
         self._aliases: dict[int, int] = {}
 
     def root(self, module: nn.Module) -> Root:
@@ -99,14 +101,16 @@ class LayerMap:
         and programs do when they use an encoder or the module inside a wrapper alone.
         """
         number = self._root_of.get(module)
-        if number is None:
+        if number is not None:
+            return self._roots[number]
+        with self._learning:
             number = self._holder(unwrap(module))
             if number is None:
                 number = len(self._roots)
                 self._roots.append(_describe_root(module))
                 self._learn(module, number)
             self._root_of[module] = number
-        return self._roots[number]
+            return self._roots[number]
 
     def _holder(self, module: nn.Module) -> int | None:
         """The first known model that a module is part of."""
@@ -132,7 +136,8 @@ class LayerMap:
         if by_parent is None:
             by_parent = self._cache.setdefault(module, {})
         if parent not in by_parent:
-            by_parent[parent] = self._find(module, parent)
+            with self._learning:
+                by_parent[parent] = self._find(module, parent)
         return by_parent[parent]
 
     def _find(self, module: nn.Module, parent: int | None) -> int:

@@ -125,7 +125,7 @@ def matrix_flop(ran: Ran) -> dict[tuple[str, str], float]:
     flop: dict[tuple[str, str], float] = {}
     for row in rows[rows.flop_nominal_matrix_fp32 > 0].itertuples():
         key = (str(row.phase), str(row.layer))
-        flop[key] = flop.get(key, 0.0) + float(row.flop_nominal_matrix_fp32)
+        flop[key] = flop.get(key, 0.0) + float(str(row.flop_nominal_matrix_fp32))
     return flop
 
 
