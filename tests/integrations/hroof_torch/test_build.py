@@ -1,0 +1,182 @@
+"""Rows of the launch table: layers, shares, work and its sources."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from torch import nn
+
+from hroof.attribution import Counted, Part, Timed
+from hroof.profile import Profile
+from hroof.units import Phase, Pipe, Precision, Source
+from hroof_torch.build import Table, scaled
+from hroof_torch.counting import Work
+from hroof_torch.events import Event
+from hroof_torch.layers import LOSS, LayerMap
+
+
+@pytest.fixture
+def layers() -> LayerMap:
+    known = LayerMap()
+    known.root(nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 4)))
+    return known
+
+
+def work(flop: float = 60.0) -> Work:
+    pair = {(Pipe.MATRIX, Precision.FP32): flop}
+    return Work(nominal=pair, least=pair, bytes_read=8.0, bytes_written=4.0, source=Source.COUNTED)
+
+
+def timed(op: str = "aten::mm", phase: Phase = Phase.FORWARD, **more: Any) -> Timed:
+    values: dict[str, Any] = {
+        "step": 0,
+        "phase": phase,
+        "layer": 1,
+        "recompute": False,
+        "is_sum": False,
+        "op": op,
+        "signature": (),
+        "start": 1.0,
+        "duration": 6e-6,
+    }
+    return Timed(**values | more)
+
+
+def counted(of: Timed, **more: Any) -> Counted:
+    values: dict[str, Any] = {
+        "phase": of.phase,
+        "layer": of.layer,
+        "recompute": of.recompute,
+        "is_sum": of.is_sum,
+        "op": of.op,
+        "signature": of.signature,
+        "work": work(),
+        "owner": of.layer,
+    }
+    return Counted(**values | more)
+
+
+def build(
+    layers: LayerMap,
+    ops: list[Timed],
+    device_work: list[list[Event]] | None = None,
+    *,
+    recount: Work | None = None,
+    by_shape: tuple[Part, ...] = (),
+) -> list[dict[str, Any]]:
+    table = Table(layers, {}, lambda op: recount, lambda signature: by_shape)
+    twins = [op.counted for op in ops if op.counted is not None]
+    rows = table.rows(ops, device_work or [[] for _ in ops], twins)
+    Profile.from_rows(rows)  # the rows fit the schema
+    return rows
+
+
+def shares(rows: list[dict[str, Any]]) -> dict[str | None, float]:
+    return {row.get("layer"): row["launches"] for row in rows}
+
+
+FLOP = "flop_nominal_matrix_fp32"
+
+
+def test_a_counted_op_has_its_layer_time_and_work(layers: LayerMap) -> None:
+    op = timed()
+    op.counted = counted(op)
+    (row,) = build(layers, [op])
+    assert (row["layer"], row["layer_type"], row["phase"]) == ("0", "Linear", "forward")
+    assert (row["duration"], row["launches"], row[FLOP]) == (6e-6, 1.0, 60.0)
+    assert row["bytes_l1"] == 12.0 and row["source_flop"] == "counted"
+
+
+def test_a_sum_goes_to_the_layer_that_receives_it(layers: LayerMap) -> None:
+    op = timed("aten::add_", Phase.BACKWARD, is_sum=True)
+    op.counted = counted(op, owner=2)
+    assert shares(build(layers, [op])) == {"1": 1.0}
+
+
+def test_the_loss_and_no_layer(layers: LayerMap) -> None:
+    rows = build(layers, [timed(layer=LOSS, phase=Phase.LOSS), timed(layer=None)])
+    assert [row.get("layer") for row in rows] == ["(loss)", None]
+
+
+def test_an_optimizer_op_is_split(layers: LayerMap) -> None:
+    op = timed("aten::_fused_adamw_", Phase.OPTIMIZER, layer=None)
+    op.counted = counted(op, parts=(Part(1, 0.25), Part(2, 0.75)))
+    rows = build(layers, [op])
+    assert shares(rows) == {"0": 0.25, "1": 0.75}
+    assert [row[FLOP] for row in rows] == [15.0, 45.0]
+    assert sum(row["duration"] for row in rows) == pytest.approx(6e-6)
+    assert rows[0]["launch_id"] == rows[1]["launch_id"]
+
+
+def test_an_optimizer_op_that_was_not_counted_is_split_by_shapes(layers: LayerMap) -> None:
+    op = timed("aten::_foreach_mul_", Phase.OPTIMIZER, layer=None)
+    assert shares(build(layers, [op], by_shape=(Part(1, 0.5), Part(2, 0.5)))) == {
+        "0": 0.5,
+        "1": 0.5,
+    }
+    assert shares(build(layers, [timed(layer=None)], by_shape=(Part(1, 1.0),))) == {None: 1.0}
+
+
+def test_optimizer_ops_without_parameters_serve_the_update_beside_them(layers: LayerMap) -> None:
+    item = timed("aten::item", Phase.OPTIMIZER, layer=None, composite=True)
+    first, last = (timed("aten::add_", Phase.OPTIMIZER, layer=None) for _ in range(2))
+    first.counted = counted(first, parts=(Part(1, 1.0),))
+    last.counted = counted(last, parts=(Part(2, 1.0),))
+    end = timed("aten::empty", Phase.OPTIMIZER, layer=None)
+    rows = build(layers, [item, first, timed(layer=None), item, last, end])
+    assert [row.get("layer") for row in rows[1:]] == ["0", None, "1", "1", "1"]
+
+
+def test_an_update_of_another_step_or_thread_says_nothing(layers: LayerMap) -> None:
+    update = timed("aten::add_", Phase.OPTIMIZER, layer=None)
+    update.counted = counted(update, parts=(Part(1, 1.0),))
+    others = [
+        timed("aten::empty", Phase.OPTIMIZER, layer=None, step=1),
+        timed("aten::empty", Phase.OPTIMIZER, layer=None, thread=9),
+    ]
+    assert [row.get("layer") for row in build(layers, [update, *others])] == ["0", None, None]
+
+
+def test_a_composite_op_has_time_and_no_work(layers: LayerMap) -> None:
+    (row,) = build(layers, [timed("aten::linear", composite=True)])
+    assert row[FLOP] == 0.0 and row["bytes_l1"] == 0.0 and row["duration"] == 6e-6
+
+
+def test_an_op_without_a_twin_is_counted_anew_or_missing(layers: LayerMap) -> None:
+    (row,) = build(layers, [timed()], recount=work(7.0))
+    assert row[FLOP] == 7.0
+    (row,) = build(layers, [timed()])
+    assert FLOP not in row, "missing, not zero"
+
+
+def test_an_op_without_a_rule_is_named(layers: LayerMap) -> None:
+    op = timed("aten::odd")
+    unknown = Work(
+        nominal=None, least=None, bytes_read=8.0, bytes_written=4.0, source=Source.MISSING
+    )
+    op.counted = counted(op, work=unknown)
+    table = Table(layers, {}, lambda op: None, lambda signature: ())
+    (row,) = table.rows([op], [[]], [op.counted])
+    assert table.without_rule == {"aten::odd"}
+    assert FLOP not in row and row["bytes_l1"] == 12.0
+
+
+def test_kernels_share_the_work_of_their_op(layers: LayerMap) -> None:
+    op = timed()
+    op.counted = counted(op)
+    kernels = [
+        Event(f"k{n}", start, end, kind="kernel", device="cuda:0", stream=7)
+        for n, (start, end) in enumerate([(0, 1000), (1000, 4000)])
+    ]
+    rows = build(layers, [op, timed("aten::view")], [kernels, []])
+    assert [row["kernel"] for row in rows] == ["k0", "k1"], "an op without kernels has no row"
+    assert [row[FLOP] for row in rows] == [15.0, 45.0]
+    assert [row["duration"] for row in rows] == pytest.approx([1e-6, 3e-6])
+    assert len({row["launch_id"] for row in rows}) == 2
+
+
+def test_a_share_scales_work_and_nothing_else() -> None:
+    row = {"flop_x": 4.0, "bytes_l1": 2.0, "duration": 1.0, "step": 3, "launches": 1.0, "op": "a"}
+    half = {"flop_x": 2.0, "bytes_l1": 1.0, "duration": 0.5, "step": 3, "launches": 0.5, "op": "a"}
+    assert scaled(row, 0.5) == half and scaled(row, 1.0) == row
