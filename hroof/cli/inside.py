@@ -15,7 +15,7 @@ from typing import Any
 from hroof import integration
 from hroof.errors import HroofError
 from hroof.integration import Stage
-from hroof.regions.region import marks_only, open_regions, switched_off
+from hroof.regions import marks_only, open_regions, switched_off
 from hroof.run import Run, program_name
 
 

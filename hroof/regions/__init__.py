@@ -1,16 +1,9 @@
 """Regions: what a program marks of itself, the capture schedule, and who listens."""
 
 from hroof.regions.marks import Kind, Listener, Mark, listen, listeners, unlisten
-from hroof.regions.region import (
-    HroofWarning,
-    Outcome,
-    Region,
-    Status,
-    open_regions,
-    step,
-    switched_off,
-    when_opening,
-)
+from hroof.regions.outcome import HroofWarning, Outcome, Status
+from hroof.regions.region import Region, open_regions, step, when_opening
+from hroof.regions.switches import marks_only, switched_off
 
 __all__ = [
     "HroofWarning",
@@ -22,6 +15,7 @@ __all__ = [
     "Status",
     "listen",
     "listeners",
+    "marks_only",
     "open_regions",
     "step",
     "switched_off",

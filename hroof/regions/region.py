@@ -5,13 +5,10 @@ from __future__ import annotations
 import atexit
 import functools
 import inspect
-import logging
 import os
 import threading
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import StrEnum
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -20,42 +17,13 @@ from hroof.errors import HroofError, UsageError
 from hroof.integration import Capture, Stage
 from hroof.regions import marks
 from hroof.regions.marks import Kind, Mark
+from hroof.regions.outcome import Outcome, Status, tell
+from hroof.regions.switches import switched_off
 
 if TYPE_CHECKING:
     from hroof.profile import Profile
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-class Status(StrEnum):
-    """How far a region came."""
-
-    WAITING = "waiting"
-    COMPLETE = "complete"
-    PARTIAL = "partial"
-    EMPTY = "empty"
-    MARKS = "marks"
-    OFF = "off"
-
-
-class HroofWarning(RuntimeWarning):
-    """Something that the program does not suffer from but the reader should know."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a region ended with.
-
-    Attributes:
-        status: ``complete``; ``partial`` (fewer steps than asked, or an exception); ``empty``; ``marks``
-            (another region was collecting, so this one only marked); ``off``.
-        profile: What was collected, if anything.
-        reason: Why it is not complete, and the call that would fit.
-    """
-
-    status: Status
-    profile: Profile | None = None
-    reason: str = ""
 
 
 _collecting = threading.Lock()
@@ -73,16 +41,6 @@ def when_opening(call: Callable[[Region], None]) -> None:
 def open_regions() -> tuple[Region, ...]:
     """The regions that are open now, oldest first."""
     return tuple(_current)
-
-
-def switched_off() -> bool:
-    """Whether the environment variable ``HROOF`` is ``off``."""
-    return os.environ.get("HROOF", "").strip().lower() in {"off", "0", "no", "false"}
-
-
-def marks_only() -> bool:
-    """Whether a profiler outside the process collects, so that regions only mark (``HROOF=marks``)."""
-    return os.environ.get("HROOF", "").strip().lower() == "marks"
 
 
 def step() -> None:
@@ -368,18 +326,10 @@ class Region:
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise error
         reason = str(error) if isinstance(error, HroofError) else f"hroof failed: {error!r}."
-        _warn(f"Region {self.name!r} collects nothing. {reason}")
+        tell(f"Region {self.name!r} collects nothing. {reason}")
         self.outcome = Outcome(Status.EMPTY, reason=reason)
         if self.on_end is not None:
             self.on_end(self, self.outcome)
-
-
-def _warn(text: str) -> None:
-    """Warn; where the program makes warnings errors, log instead: it must not break."""
-    try:
-        warnings.warn(text, HroofWarning, stacklevel=2)
-    except HroofWarning:
-        logging.getLogger("hroof").warning(text)
 
 
 def _forget_in_child() -> None:

@@ -83,6 +83,7 @@ def phase_bar(report: Report) -> list[dict[str, str]]:
 
 
 def step_facts(report: Report) -> str:
+    """What a step is made of, in one sentence."""
     sums = report.totals
     facts = [f"Sum of launch times {si(sums.time, 's')}"]
     if sums.union_time is not None:
@@ -137,6 +138,7 @@ def _finite(value: float | None) -> float | None:
 
 
 def limited(grid: Grid) -> dict[str, Any]:
+    """The first rows of a grid, and how many are left out."""
     left = len(grid.rows) - MAX_ROWS
     rest = f"and {left} more rows." if left > 0 else ""
     return {
@@ -148,6 +150,7 @@ def limited(grid: Grid) -> dict[str, Any]:
 
 
 def ceiling_rows(machine: Machine | None) -> list[list[str]]:
+    """The ceilings as rows: name, rate, spread, samples, how, kernel."""
     if machine is None:
         return []
     rows = [
@@ -169,6 +172,7 @@ def _ceiling(name: str, ceiling: Ceiling, unit: str) -> list[str]:
 
 
 def coverage_rows(known: Coverage) -> list[tuple[str, str]]:
+    """What the launch time is known to be, as (what, share)."""
     rows = [("has a layer", percent(known.time_attributed))]
     rows += [(f"has a layer, {p}", percent(s)) for p, s in known.time_attributed_by_phase.items()]
     rows += [
@@ -186,6 +190,7 @@ def coverage_rows(known: Coverage) -> list[tuple[str, str]]:
 
 
 def caveats(report: Report) -> list[str]:
+    """What the reader has to know, one sentence each."""
     about: dict[str, list[str]] = {}
     for point in report.points[:MAX_ROWS]:
         for note in point.notes:

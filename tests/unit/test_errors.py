@@ -58,7 +58,9 @@ def test_the_drawn_tree_is_the_real_one() -> None:
     for kind in KINDS:
         assert kind.__mro__[1] is HroofError
         assert kind.__name__ in (errors.__doc__ or "")
-    assert HroofError.__subclasses__() == KINDS
+    # Other modules, tests among them, may have their own below these.
+    here = [kind for kind in HroofError.__subclasses__() if kind.__module__ == errors.__name__]
+    assert here == KINDS
 
 
 @pytest.mark.parametrize("kind", KINDS)
