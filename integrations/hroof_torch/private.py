@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import torch
 import torch.autograd.graph
+from torch.utils import checkpoint as checkpointing
 
 # The package torch.optim hides the module behind its own names.
 _optimizer = importlib.import_module("torch.optim.optimizer")
@@ -136,8 +137,11 @@ def unseen_by_compiler(function: Function) -> Function:
     return unseen  # type: ignore[return-value]
 
 
-unseen_in_graphs = torch._disable_dynamo
-"""Decorator of a hook: torch.compile runs it as it is, with a graph break around it."""
+def unseen_in_graphs(function: Function) -> Function:
+    """Decorate a hook: torch.compile runs it as it is, with a graph break around it, and eager code pays nothing."""
+    hook = unseen_by_compiler(function)
+    hook._torchdynamo_disable = True  # type: ignore[attr-defined]
+    return hook
 
 
 def has_cuda_events() -> bool:
@@ -151,3 +155,30 @@ def all_threads() -> Any:
         return torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
     except TypeError:
         return None
+
+
+Run = Callable[..., Any]
+
+
+def wrap_recomputations(wrap: Callable[[Run], Run]) -> Callable[[], None]:
+    """Put ``wrap`` around what checkpointing will run again, for either way of it; called in forward.
+
+    Returns:
+        What puts everything back.
+    """
+    frame, function = checkpointing._CheckpointFrame, checkpointing.CheckpointFunction
+    init, forward = frame.__init__, function.forward
+
+    def new_init(self: Any, recompute_fn: Run, *args: Any, **kwargs: Any) -> None:
+        init(self, wrap(recompute_fn), *args, **kwargs)
+
+    def new_forward(ctx: Any, run_function: Run, *args: Any) -> Any:
+        outputs = forward(ctx, run_function, *args)
+        ctx.run_function = wrap(run_function)
+        return outputs
+
+    def restore() -> None:
+        frame.__init__, function.forward = init, staticmethod(forward)
+
+    frame.__init__, function.forward = new_init, staticmethod(new_forward)
+    return restore

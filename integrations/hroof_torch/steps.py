@@ -37,6 +37,7 @@ class StepFinder:
         self._calling = False
         self._last: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._stepped: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._guessed: weakref.WeakSet[Any] = weakref.WeakSet()
         self._cycle = 0
         self._known = False
         self._hook: Any = None
@@ -46,6 +47,7 @@ class StepFinder:
     def start(self, *, look_around: bool) -> None:
         """Begin to count; with ``look_around`` the optimizers that are alive now are taken as the loop's."""
         if look_around:
+            gc.collect()  # optimizers that are garbage are not alive
             alive = [
                 value
                 for value in gc.get_objects()
@@ -53,6 +55,7 @@ class StepFinder:
             ]
             for optimizer in alive:
                 self._last[optimizer] = 0
+                self._guessed.add(optimizer)
             self._known = bool(alive)
         self._hook = register_optimizer_step_post_hook(self._after)
 
@@ -83,6 +86,7 @@ class StepFinder:
         repeated = optimizer in self._stepped
         if repeated:
             self._known = True
+            self._drop_bystanders()
             self._next_cycle()
         self._stepped.add(optimizer)
         self._last[optimizer] = self._cycle
@@ -91,6 +95,12 @@ class StepFinder:
             self._next_cycle()
         if repeated or whole:
             self._sink.boundary(count=int(repeated) + int(whole), clean=whole)
+
+    def _drop_bystanders(self) -> None:
+        """A step is over: whoever was only alive when it began, and took no part, is not of the loop."""
+        for other in self._guessed - self._stepped:
+            self._last.pop(other, None)
+        self._guessed.clear()
 
     def _loop(self) -> list[Any]:
         return [

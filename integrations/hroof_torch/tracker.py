@@ -119,12 +119,14 @@ class Tracker:
         engine = private.engine_run_backward()
         nn.Module.__call__ = self._module_call(module_call)
         private.replace_engine_run_backward(self._engine_call(engine))
+        unwrap_recomputations = private.wrap_recomputations(self._recomputation)
         before = register_optimizer_step_pre_hook(self._before_step)
         after = register_optimizer_step_post_hook(self._after_step) if self._hears_steps else None
 
         def restore() -> None:
             nn.Module.__call__ = module_call
             private.replace_engine_run_backward(engine)
+            unwrap_recomputations()
             before.remove()
             if after is not None:
                 after.remove()
@@ -167,6 +169,25 @@ class Tracker:
         return Frame(
             phase, layer, recompute, compiled, top is None, module=module if top is None else None
         )
+
+    def _recomputation(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """What checkpointing runs again, inside the layer that asked for it in forward."""
+        top = next((frame for frame in reversed(self.stack) if frame.layer is not None), None)
+        if top is None or top.compiled or torch.compiler.is_compiling():
+            return run
+
+        def recompute(*args: Any, **kwargs: Any) -> Any:
+            if Tracker._attached is not self:
+                return run(*args, **kwargs)
+            depth = self._enter(Frame(Phase.BACKWARD, top.layer, recompute=True), args, kwargs)
+            output = None
+            try:
+                output = run(*args, **kwargs)
+                return output
+            finally:
+                self._leave(depth, output)
+
+        return recompute
 
     def _engine_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def _engine_run_backward(t_outputs: Any, *args: Any, **kwargs: Any) -> Any:

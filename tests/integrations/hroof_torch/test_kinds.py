@@ -290,7 +290,8 @@ def test_recomputed_work_is_marked_and_keeps_its_layer(reentrant: bool) -> None:
     assert table(seen, "forward") == flop
 
 
-def test_a_checkpointed_method_of_the_model() -> None:
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_a_checkpointed_method_of_the_model(reentrant: bool) -> None:
     """Its parts are called from outside every module when they are recomputed."""
 
     class Net(nn.Module):
@@ -299,17 +300,44 @@ def test_a_checkpointed_method_of_the_model() -> None:
             self.a, self.b = linear(4, 5), linear(5, 4)
 
         def part(self, x: Tensor) -> Tensor:
-            return torch.sigmoid(self.b(torch.tanh(self.a(x))))
+            return self.b(torch.tanh(self.a(x)))
 
         def forward(self, x: Tensor) -> Tensor:
-            return checkpoint(self.part, x, use_reentrant=False)
+            return checkpoint(self.part, x, use_reentrant=reentrant)
 
     model = Net()
     x = torch.randn(3, 4, requires_grad=True)
     seen = seeing.see(trainer(model, lambda: model(x).sum()))
-    assert [layer for layer, again in both(seen, "backward") if again] == ["a", "b"]
+    again = [layer for layer, again in products(seen, "backward") if again]
+    assert again == (["a", "b"] if reentrant else ["a"])
     assert {op.layer for op in seen.ops("backward", "aten::tanh_backward")} == {"Net"}
-    assert [op.layer for op in seen.ops("backward", "aten::tanh")] == ["Net"]
+    for counted in (True, False):
+        again_tanh = seen.ops("backward", "aten::tanh", counted=counted)
+        assert [(op.layer, op.recompute) for op in again_tanh] == [("Net", True)]
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_a_shared_module_that_is_recomputed_stays_under_its_parent(reentrant: bool) -> None:
+    shared = linear(6, 6)
+
+    class Segment(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = shared
+
+        def part(self, x: Tensor) -> Tensor:
+            return torch.tanh(self.inner(x))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return checkpoint(self.part, x, use_reentrant=reentrant)
+
+    model = nn.Sequential(Segment(), Segment())
+    x = torch.randn(3, 6, requires_grad=True)
+    seen = seeing.see(trainer(model, lambda: model(x).sum()))
+    again = [layer for layer, again in both(seen, "backward") if again]
+    assert again == ["1.inner", "0.inner"]
+    rest = [layer for layer, again in both(seen, "backward") if not again]
+    assert rest == ["1.inner", "1.inner", "0.inner", "0.inner"]
 
 
 def test_nested_checkpoints() -> None:

@@ -215,3 +215,17 @@ def test_no_hook_is_left_behind(sink: Sink) -> None:
     assert len(hooks) == before + 1
     finder.stop()
     assert len(hooks) == before
+
+
+def test_an_optimizer_that_is_only_alive_is_not_waited_for_long(sink: Sink) -> None:
+    """As one of an earlier cell of a notebook."""
+    _, bystander = optimizer()
+    model, ours = optimizer()
+    finder = StepFinder(sink)
+    finder.start(look_around=True)
+    for _ in range(4):
+        backward(model)
+        ours.step()
+    finder.stop()
+    assert bystander.param_groups
+    assert sink.heard == [(2, True), (1, True), (1, True)]
