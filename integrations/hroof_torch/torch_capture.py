@@ -101,11 +101,15 @@ class TorchCapture:
         return self._counting if self._count_live else self._compiled
 
     def _is_compiled(self, module: Any) -> bool:
-        """Whether compiled code is about to run; the whole program is looked through once per step."""
+        """Whether compiled code is about to run."""
         looked, self._looked = self._looked, True
         return any(map(private.is_compiled, module.modules())) or (
-            not looked and private.has_compiled_callables()
+            not looked and self._may_compile_yet()
         )
+
+    def _may_compile_yet(self) -> bool:
+        """Whether something may be compiled in this very step; looked for only in a program's first."""
+        return self._region.skip == 0 and private.has_compiled_callables()
 
     def _replay_from_here(self) -> None:
         """Compiled code appeared in a step that is counted live: from now on its calls are replayed."""
@@ -129,7 +133,7 @@ class TorchCapture:
         self._stage = Stage.COUNT
         self._runs = []
         self._looked = False
-        compiled = private.dynamo_graph_count() > 0 or private.has_compiled_callables()
+        compiled = private.dynamo_graph_count() > 0 or self._may_compile_yet()
         self._count_live = not compiled
         self._attach()
         self._counter().start()
