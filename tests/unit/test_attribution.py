@@ -161,3 +161,14 @@ def test_a_twin_always_has_the_same_op_and_shapes(
     for row in rows:
         if row.counted is not None:
             assert (row.counted.op, row.counted.signature) == (row.op, row.signature)
+
+
+def test_a_sum_of_gradients_is_one_op_by_any_name() -> None:
+    """It may be made in place in the timed step and not in the counted one."""
+    where = (Phase.BACKWARD, 1)
+    sums = [Counted(*where, False, True, "aten::add", (), None, owner=4)]
+    ops = [Timed(0, *where, False, True, "aten::add_", (), 0.0, 1.0)]
+    assert join(ops, sums) == 0
+    assert ops[0].counted is sums[0]
+    other = [Timed(0, *where, False, False, "aten::add_", (), 0.0, 1.0)]
+    assert join(other, sums) == 1, "an addition of the program's own is none"
