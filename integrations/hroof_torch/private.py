@@ -64,6 +64,14 @@ def dynamo_graph_count() -> int:
     return 0 if dynamo is None else int(dynamo.counters["stats"]["unique_graphs"])
 
 
+def forget_call_wrapper(wrapper: Any, original: Any) -> None:
+    """Tell the compiler what an unpatched module call is, if it noted the wrapper as such at its import."""
+    for name in ("torch._dynamo.utils", "torch._dynamo.variables.nn_module"):
+        compiler: Any = sys.modules.get(name)
+        if getattr(compiler, "unpatched_nn_module_call", None) is wrapper:
+            compiler.unpatched_nn_module_call = original
+
+
 def is_compiled(module: torch.nn.Module) -> bool:
     """Whether calling this module enters code that torch.compile made."""
     compiled_call = getattr(module, "_compiled_call_impl", None) is not None

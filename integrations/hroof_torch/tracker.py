@@ -117,7 +117,7 @@ class Tracker:
     def _install(self) -> None:
         module_call = nn.Module.__call__
         engine = private.engine_run_backward()
-        nn.Module.__call__ = self._module_call(module_call)
+        wrapper = nn.Module.__call__ = self._module_call(module_call)
         private.replace_engine_run_backward(self._engine_call(engine))
         unwrap_recomputations = private.wrap_recomputations(self._recomputation)
         before = register_optimizer_step_pre_hook(self._before_step)
@@ -125,6 +125,7 @@ class Tracker:
 
         def restore() -> None:
             nn.Module.__call__ = module_call
+            private.forget_call_wrapper(wrapper, module_call)
             private.replace_engine_run_backward(engine)
             unwrap_recomputations()
             before.remove()

@@ -504,15 +504,19 @@ def test_the_folder_of_a_command(home: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert (home / "asked" / "run.json").exists()
 
 
-def test_a_folder_that_is_there_already_keeps_its_content(
+def test_a_folder_that_was_asked_for_and_is_there_already(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for _ in range(2):
+    runs = []
+    for name in ("first", "second"):
         gc.collect()
-        with hroof.region(skip=1, steps=1, show=False, out=home / "mine") as run:
+        with hroof.region(name, skip=1, steps=1, show=False, out=home / "mine") as run:
             _train(4)
-    assert run.profile.run["status"] == "complete"  # kept in memory whatever happened to the folder
-    assert "mine" in capsys.readouterr().err or run.folder is not None
+        runs.append(run)
+    assert (runs[0].folder, runs[1].folder) == (home / "mine", None)
+    assert "holds a profile already" in capsys.readouterr().err
+    assert Profile.load(home / "mine").run["name"] == "first"
+    assert runs[1].profile.run["status"] == "complete"  # kept in memory whatever is on disk
     assert Profile.load(home / "mine").run["status"] == "complete"
 
 
