@@ -38,6 +38,7 @@ class StepFinder:
         self._last: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._stepped: weakref.WeakSet[Any] = weakref.WeakSet()
         self._guessed: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._alone: Any = None
         self._cycle = 0
         self._known = False
         self._hook: Any = None
@@ -83,6 +84,9 @@ class StepFinder:
 
     def _count(self, optimizer: Any) -> None:
         self.optimizer_steps += 1
+        if self._alone is not None and self._alone() is optimizer:
+            self._sink.boundary(count=1, clean=True)  # the short way of all steps but the first
+            return
         repeated = optimizer in self._stepped
         if repeated:
             self._known = True
@@ -93,6 +97,7 @@ class StepFinder:
         whole = self._known and all(other in self._stepped for other in self._loop())
         if whole:
             self._next_cycle()
+        self._alone = weakref.ref(optimizer) if whole and len(self._last) == 1 else None
         if repeated or whole:
             self._sink.boundary(count=int(repeated) + int(whole), clean=whole)
 
