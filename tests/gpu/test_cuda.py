@@ -51,8 +51,14 @@ def test_backward_kernels_of_the_device_thread_find_their_layer(profile: Profile
 
 
 def test_kernels_join_the_counted_work(profile: Profile) -> None:
-    matrix = profile.launches["flop_nominal_matrix_fp32"] + profile.launches["flop_nominal_matrix_tf32"]
-    forward, first, second = 2 * 64 * (256 * 512 + 512 * 128), 2 * 64 * 256 * 512, 2 * 64 * 512 * 128
+    matrix = (
+        profile.launches["flop_nominal_matrix_fp32"] + profile.launches["flop_nominal_matrix_tf32"]
+    )
+    forward, first, second = (
+        2 * 64 * (256 * 512 + 512 * 128),
+        2 * 64 * 256 * 512,
+        2 * 64 * 512 * 128,
+    )
     # The first layer computes no gradient of its input.
     assert matrix.sum() / profile.step_count == pytest.approx(forward + first + 2 * second)
 

@@ -56,7 +56,7 @@ def launches(region: Region) -> pd.DataFrame:
     assert profile is not None, region.outcome
     frame = profile.launches
     sums = {
-        pipe: frame[[c for c in frame if c.startswith(f"flop_nominal_{pipe}")]].sum(
+        pipe: frame[[c for c in map(str, frame) if c.startswith(f"flop_nominal_{pipe}")]].sum(
             axis=1, min_count=1
         )
         for pipe in ("matrix", "vector")
@@ -87,7 +87,8 @@ def train(
 
 def regions(frame: pd.DataFrame, step: int = 0) -> list[tuple[str, Any, float]]:
     rows = frame[(frame.op == COMPILED_OP) & (frame.step == step)]
-    return [(str(row.phase), row.layer, row.matrix) for row in rows.itertuples()]
+    columns = zip(rows["phase"].astype(str), rows["layer"], rows["matrix"], strict=True)
+    return [(phase, layer, float(matrix)) for phase, layer, matrix in columns]
 
 
 @pytest.mark.parametrize("skip", [0, 1, 2], ids=["cold", "cold-before", "warm"])
@@ -392,7 +393,8 @@ class Stateful(nn.Module):
         self.norm = nn.BatchNorm1d(16)
         self.drop = nn.Dropout(0.5)
         self.register_buffer("seen", torch.zeros(()))
-        self.calls, self.history, self.last = 0, [], None
+        self.calls, self.last = 0, None
+        self.history: list[Any] = []
 
     def forward(self, x: Tensor) -> Tensor:
         self.calls += 1
