@@ -6,7 +6,6 @@ import contextlib
 import json
 import math
 import os
-import secrets
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -58,7 +57,7 @@ def write_together(writes: Mapping[Path, Write], *, stale: Iterable[Path] = ()) 
 def _stage(path: Path, write: Write) -> Path:
     """Fill a temporary file beside ``path``, down to the disk; leave nothing behind on failure."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}")
     try:
         write(temporary)
         with temporary.open("rb+") as file:

@@ -20,7 +20,7 @@ def install(monkeypatch: pytest.MonkeyPatch, **modules: str) -> None:
     def listed(*, group: str) -> list[EntryPoint]:
         return [point for point in points if point.group == group]
 
-    monkeypatch.setattr(integration, "entry_points", listed)
+    monkeypatch.setattr("importlib.metadata.entry_points", listed)
 
 
 def put(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
