@@ -219,6 +219,15 @@ def test_25_work_outside_module_calls_goes_to_the_enclosing_one() -> None:
     assert flop(seen, layer="late") == 320
 
 
+def test_62_products_are_counted_once() -> None:
+    module, expected = case(62)
+    state = module.setup()
+    seen = once(lambda: module.run(state))
+    launches = seen.launches[seen.launches["op"] == "aten::mm"]
+    assert len(launches) == expected["count"]
+    assert flop(seen) == expected["matmul_flops"]
+
+
 class Inside(nn.Module):
     """Calls a child's forward by itself, multiplies by a parameter and makes a child on the way."""
 
