@@ -9,7 +9,7 @@ import numpy as np
 
 from hroof.findings.finding import Finding, Verdict
 from hroof.machine import Machine
-from hroof.roofline import Point, captured, coverage, points, select
+from hroof.roofline import Point, captured, coverage, points, select, undisturbed_step, wall_time
 from hroof.roofline.flags import COMPUTE_TOLERANCE
 from hroof.units import number, percent
 
@@ -24,6 +24,7 @@ LOW_COVERAGE = 0.9
 NO_VERDICT_COVERAGE = 0.5
 CLOCK_TOLERANCE = 0.05
 MIN_GAIN = 0.001
+OVERHEAD = 1.2
 ROUNDING = 1e-9
 _NAMED = 5
 _COMPARED = ("threads", "float32")
@@ -40,6 +41,7 @@ def warnings(profile: Profile, machine: Machine | None) -> list[str]:
     found = [
         *_status(profile.run),
         *_steps(profile),
+        *_overhead(profile),
         *_coverage(profile),
         *_machine(profile, machine),
         *_above_roof(points(profile, machine)),
@@ -70,6 +72,18 @@ def _steps(profile: Profile) -> list[str]:
         share = percent(spread, 0)
         found.append(f"Steps differ by {share} of their median: other load, or shapes that vary.")
     return found
+
+
+def _overhead(profile: Profile) -> list[str]:
+    """What collecting costs, where a step without it was timed as well."""
+    wall, undisturbed = wall_time(profile), undisturbed_step(profile)
+    if wall is None or undisturbed is None or wall <= OVERHEAD * undisturbed:
+        return []
+    times = number(wall / undisturbed, 2)
+    return [
+        f"Timed steps took {times} times an undisturbed one: times of short ops include the "
+        "profiler's own cost."
+    ]
 
 
 def _plural(count: int, one: str, many: str) -> str:

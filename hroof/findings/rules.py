@@ -43,7 +43,8 @@ class Context:
         totals: Its sums.
         launches: Rows of captured steps.
         bound: Rows: name of the bound, or None.
-        step: Seconds of a step: wall time where known, else the sum of its launches.
+        step: Seconds of a step: undisturbed where known, else wall time, else the sum of its
+            launches.
     """
 
     profile: Profile
@@ -58,7 +59,9 @@ class Context:
         """Prepare the numbers that the rules share."""
         sums, launches = totals(profile, machine), captured(profile.launches)
         bound = bounds(launches, machine)["bound"].to_numpy(dtype=object)
-        return cls(profile, machine, sums, launches, bound, sums.wall or sums.time)
+        return cls(
+            profile, machine, sums, launches, bound, sums.undisturbed or sums.wall or sums.time
+        )
 
     def rows(self, bound: tuple[str, ...], *, work: bool = True) -> Flags:
         """Rows with one of the bounds; ``work`` leaves optimizer and data loading out."""
@@ -304,15 +307,23 @@ def data(run: Context) -> list[Finding]:
 
 def idle(run: Context) -> list[Finding]:
     """Wall time in which no launch ran."""
-    wall, union = run.totals.wall, run.totals.union_time
+    undisturbed, union = run.totals.undisturbed, run.totals.union_time
+    wall = undisturbed or run.totals.wall
     if wall is None or union is None or wall - union < IDLE_SHARE * wall:
         return []
     gap = wall - union
-    title = f"No launch runs in {percent(gap / wall)} of the wall time ({si(gap, 's')} a step)."
+    if undisturbed is None:
+        whose = "the wall time"
+        cost = "Collecting costs nothing"
+    else:
+        whose, cost = "an undisturbed step", "Collecting does not change the launches"
+    title = f"No launch runs in {percent(gap / wall)} of {whose} ({si(gap, 's')} a step)."
+    if undisturbed is None:
+        title += " The profiler's own cost is in it."
     return [run.finding(
         "idle", title, gap, gap / wall,
         "Look for waiting on data, synchronisation and slow Python between the ops, or compile.",
-        "Collecting costs nothing, and launches follow one another without a gap.",
+        f"{cost}, and launches follow one another without a gap.",
     )]  # fmt: skip
 
 

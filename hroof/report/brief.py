@@ -62,7 +62,7 @@ def _card(profile: Profile, sums: Totals) -> str:
     run = profile.run
     device = f"{run.get('device_name') or ''} ({run.get('device') or 'unknown device'})".strip()
     steps = f"{sums.steps} captured steps" if sums.steps != 1 else "1 captured step"
-    times = f"launches {si(sums.time, 's')} a step, wall {si(sums.wall, 's')}"
+    times = f"launches {si(sums.time, 's')} a step, wall {cells.wall_cell(sums)}"
     work = (
         f"{si(sums.matrix_flop, 'FLOP')} matrix + {si(sums.elementwise_flop, 'FLOP')} elementwise"
     )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hroof.findings.finding import count
 from hroof.machine import Machine
 from hroof.report.grid import Grid
-from hroof.roofline import Point
+from hroof.roofline import Point, Totals
 from hroof.units import MemoryLevel, Source, number, percent, si
 
 DASH = "–"
@@ -130,6 +130,12 @@ def time_of(points: Sequence[Point]) -> float:
     the time of one step exactly.
     """
     return math.fsum(point.time for point in points if point.time > 0)
+
+
+def wall_cell(sums: Totals) -> str:
+    """Wall time of a captured step, with that of an undisturbed one where it is known."""
+    beside = f" (undisturbed {si(sums.undisturbed, 's')})" if sums.undisturbed else ""
+    return si(sums.wall, "s") + beside
 
 
 def share_cell(part: float, whole: float) -> str:

@@ -162,7 +162,7 @@ def _tiles(report: Report) -> list[tuple[str, str, str]]:
     rate = sums.hardware_flop / sums.time if sums.time > 0 else math.nan
     tiles = [
         ("Launch time", si(sums.time, "s"), "sum over the launches of the median step"),
-        ("Wall time", si(sums.wall, "s"), "of the median step"),
+        ("Wall time", cells.wall_cell(sums), "of the median step"),
         ("Work", si(sums.hardware_flop, "FLOP"), "nominal, per step"),
         ("Performance", si(rate, "FLOP/s"), "FLOP ÷ launch time"),
     ]

@@ -89,7 +89,7 @@ def step_facts(report: Report) -> str:
     if sums.union_time is not None:
         facts.append(f"time with at least one launch {si(sums.union_time, 's')}")
     if sums.wall is not None:
-        facts.append(f"wall time {si(sums.wall, 's')}")
+        facts.append(f"wall time {cells.wall_cell(sums)}")
     return ", ".join(facts) + "."
 
 

@@ -12,7 +12,16 @@ import numpy as np
 from hroof.findings import Finding, Verdict, findings, verdict, warnings
 from hroof.findings.finding import count
 from hroof.machine import Ceiling, Machine
-from hroof.report.cells import DASH, bytes_cell, legend, ranking, share_cell, time_of, without_flop
+from hroof.report.cells import (
+    DASH,
+    bytes_cell,
+    legend,
+    ranking,
+    share_cell,
+    time_of,
+    wall_cell,
+    without_flop,
+)
 from hroof.report.grid import Grid, show
 from hroof.report.page import console_for, heading, line, panel
 from hroof.roofline import Coverage, Point, Totals, captured, coverage, points, select, totals
@@ -192,7 +201,7 @@ def _totals(console: Console, report: _Report) -> None:
     rows = [
         ["sum of launch times", si(sums.time, "s")],
         ["union over streams", si(sums.union_time, "s")],
-        ["wall time", si(sums.wall, "s")],
+        ["wall time", wall_cell(sums)],
         ["spread of the launch time over steps", percent(sums.time_spread)],
         ["launches", f"{count(sums.launches)}, of no FLOP {count(sums.zero_flop_launches)}"],
         ["matrix FLOP", si(sums.matrix_flop, "FLOP")],

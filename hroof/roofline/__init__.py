@@ -6,7 +6,7 @@ from hroof.roofline.flags import flag_point
 from hroof.roofline.grouping import block_of, captured, check_keys
 from hroof.roofline.point import Pair, Point
 from hroof.roofline.points import points, select
-from hroof.roofline.totals import Totals, totals, wall_time
+from hroof.roofline.totals import Totals, totals, undisturbed_step, wall_time
 
 __all__ = [
     "Coverage",
@@ -22,5 +22,6 @@ __all__ = [
     "points",
     "select",
     "totals",
+    "undisturbed_step",
     "wall_time",
 ]

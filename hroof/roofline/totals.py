@@ -32,7 +32,8 @@ class Totals:
         time_spread: (max − min) / median of ``time`` over the steps; NaN with one step.
         union_time: Time in which at least one launch ran, over all streams; of the longest rank.
             None where starts are not known.
-        wall: Wall time of a step as the run recorded it, or None.
+        wall: Wall time of a step as the run recorded it, or None. The cost of collecting is in it.
+        undisturbed: Wall time of a step on which nothing was collected, or None.
         launches: Σ launches.
         zero_flop_launches: Launches that are known to compute nothing.
         flop: Nominal FLOP per (pipe, precision), OP for integer formats.
@@ -58,6 +59,7 @@ class Totals:
     time_spread: float
     union_time: float | None
     wall: float | None
+    undisturbed: float | None
     launches: float
     zero_flop_launches: float
     flop: Mapping[Pair, float]
@@ -95,6 +97,7 @@ def totals(profile: Profile, machine: Machine | None = None) -> Totals:
         time_spread=whole.time_spread,
         union_time=union_time(launches),
         wall=wall,
+        undisturbed=undisturbed_step(profile),
         launches=whole.launches,
         zero_flop_launches=whole.zero_flop_launches,
         flop=whole.flop,
@@ -146,6 +149,13 @@ def wall_time(profile: Profile) -> float | None:
     ]
     known = [float(wall) for wall in recorded if wall is not None and float(wall) > 0]
     return float(np.median(known)) if known else None
+
+
+def undisturbed_step(profile: Profile) -> float | None:
+    """Seconds of a step on which nothing was collected, as ``run.json`` has it, or None."""
+    seconds = profile.run.get("undisturbed_step")
+    known = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    return float(seconds) if known and 0 < seconds < float("inf") else None
 
 
 def union_time(launches: pd.DataFrame) -> float | None:

@@ -198,6 +198,28 @@ class TestWholeRun:
         assert finding.saves == pytest.approx(90e-6)
         assert finding.share_of_step == pytest.approx(0.9)
 
+    def test_idle_time_is_that_of_an_undisturbed_step(self, build: SimpleNamespace) -> None:
+        row = build.row("a", "forward", "mm", 10, start=0.0, **build.flop(matrix_fp32=1e6))
+        known = findings(steps([row], RUN | {"undisturbed_step": 40e-6}), build.machine())
+        assert only("idle", known).saves == pytest.approx(30e-6)
+        assert "75.0 % of an undisturbed step" in only("idle", known).title
+        unknown = only("idle", findings(steps([row]), build.machine()))
+        assert "profiler's own cost is in it" in unknown.title
+
+    @pytest.mark.parametrize("seconds", [5e-6, 10e-6, 10.4e-6])
+    def test_nothing_idle_where_the_launches_fill_the_undisturbed_step(
+        self, build: SimpleNamespace, seconds: float
+    ) -> None:
+        row = build.row("a", "forward", "mm", 10, start=0.0, **build.flop(matrix_fp32=1e5))
+        found = findings(steps([row], RUN | {"undisturbed_step": seconds}), build.machine())
+        assert not of("idle", found)
+        assert all(finding.saves <= seconds for finding in found)
+
+    def test_a_saving_is_capped_by_the_undisturbed_step(self, build: SimpleNamespace) -> None:
+        row = build.row("a", "forward", "mm", 90, **build.flop(matrix_fp32=1e5))
+        found = findings(steps([row], RUN | {"undisturbed_step": 50e-6}), build.machine())
+        assert max(finding.saves for finding in found) == pytest.approx(50e-6)
+
     def test_recomputed_work(self, build: SimpleNamespace) -> None:
         rows = [
             build.row("a", "backward", "mm", 10, **build.flop(matrix_fp32=1e6)),
@@ -347,6 +369,15 @@ class TestWarnings:
         profile = Profile.from_rows(build.rows(), build.run() | {"clock": 2.02e9})
         assert warnings(profile, build.machine(facts={"clock": 2e9})) == []
         assert warnings(profile, build.machine(facts={"clock": 0.0})) == []
+
+    def test_steps_slowed_by_the_profiler(self, build: SimpleNamespace) -> None:
+        slow = Profile.from_rows(build.rows(), build.run() | {"undisturbed_step": 2.2e-4})
+        assert warnings(slow, build.machine()) == [
+            "Timed steps took 2.0 times an undisturbed one: times of short ops include the "
+            "profiler's own cost."
+        ]
+        like = Profile.from_rows(build.rows(), build.run() | {"undisturbed_step": 4e-4})
+        assert warnings(like, build.machine()) == []
 
     def test_other_settings_than_those_of_the_ceilings(self, build: SimpleNamespace) -> None:
         profile = Profile.from_rows(build.rows(), build.run() | {"facts": {"threads": 2, "x": 1}})

@@ -549,6 +549,22 @@ class TestTotals:
         assert sums.mfu == pytest.approx(0.1)
         assert sums.hfu == pytest.approx(0.2)
 
+    @pytest.mark.parametrize(
+        ("stated", "seconds"),
+        [(None, None), (2e-4, 2e-4), (0.0, None), (math.nan, None), ("fast", None), (True, None)],
+    )
+    def test_the_undisturbed_step_is_what_the_run_says(
+        self, build: SimpleNamespace, stated: object, seconds: float | None
+    ) -> None:
+        run = build.run()
+        before, after = (
+            Profile.from_rows([], run),
+            Profile.from_rows([], run | {"undisturbed_step": stated}),
+        )
+        assert totals(before).undisturbed is None
+        assert totals(after).undisturbed == seconds
+        assert totals(after).wall == totals(before).wall
+
     def test_utilisation_needs_wall_time_and_peaks(self, build: SimpleNamespace) -> None:
         assert totals(build.profile(), None).mfu is None
         assert totals(build.profile().replace(run={}), build.machine()).mfu is None

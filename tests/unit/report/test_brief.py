@@ -65,6 +65,15 @@ def test_where_the_numbers_come_from_is_explained(profile: Profile, machine: Mac
     assert "nan" not in text.lower().replace("domi", "")
 
 
+def test_the_undisturbed_step_stands_beside_the_wall_time(
+    profile: Profile, machine: Machine
+) -> None:
+    run = dict(profile.run) | {"undisturbed_step": 3e-4}
+    assert "wall 440 µs ·" in brief.render(profile, machine, width=200)
+    known = brief.render(profile.replace(run=run), machine, width=200)
+    assert "wall 440 µs (undisturbed 300 µs) ·" in known
+
+
 def test_any_grouping(profile: Profile, machine: Machine) -> None:
     text = brief.render(profile, machine, by=("phase", "op"), width=160)
     assert "By phase, op" in text
