@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,15 +53,19 @@ class Run(Region):
         trace: TracebackType | None,
     ) -> None:
         super().__exit__(kind, error, trace)
-        if (
-            self._entered == 0
-            and self.show
-            and not self._reported
-            and not os.environ.get(OUT_VARIABLE)
-        ):
-            self._tell()
+        self._tell_once()
 
     _reported: bool = False
+
+    def _end(self, error: BaseException | None) -> None:
+        super()._end(error)
+        if not self._handles:  # else __exit__ tells, once the mark of the region has ended
+            self._tell_once()
+
+    def _tell_once(self) -> None:
+        wanted = self.show and not os.environ.get(OUT_VARIABLE)
+        if wanted and self._entered == 0 and not self._reported:
+            self._tell()
 
     @property
     def profile(self) -> Profile:
@@ -78,12 +82,9 @@ class Run(Region):
 
     def machine(self) -> Machine | None:
         """The ceilings of the device that the region ran on: measured once, then cached."""
-        from hroof import ceilings, integration
+        from hroof.report import say
 
-        framework = str(self.profile.run.get("framework", ""))
-        return ceilings.cached(
-            integration.load(framework), str(self.profile.run.get("device") or "cpu")
-        )
+        return ceilings_of(self.profile, say)
 
     def report(
         self,
@@ -122,8 +123,9 @@ class Run(Region):
             if self.outcome.status in (Status.COMPLETE, Status.PARTIAL):
                 self._save_machine()
                 say(self.report())
-                say(f"Saved in {self.folder}. See it again with: hroof report {self.folder}")
-            if self.outcome.reason and self.outcome.status is not Status.OFF:
+                if self.folder is not None:
+                    say(f"Saved in {self.folder}. See it again with: hroof report {self.folder}")
+            if self.outcome.reason and self.outcome.status not in (Status.OFF, Status.MARKS):
                 say(f"hroof: {self.outcome.reason}")
         except HroofError as error:
             say(f"hroof: {error}")
@@ -182,7 +184,35 @@ def _save(region: Region, outcome: Outcome) -> None:
     except HroofError as error:
         from hroof.report import say
 
-        say(f"hroof: {error} The result is kept in memory only.")
+        say(
+            f"hroof: {error.fact} The result is kept in memory only. "
+            f"Choose a folder that is writable and has room, with {_how_to_choose()}."
+        )
+
+
+def _how_to_choose() -> str:
+    return "--out DIR" if os.environ.get(OUT_VARIABLE) else "hroof.region(out=...)"
+
+
+def ceilings_of(profile: Profile, say: Callable[[str], None]) -> Machine:
+    """The ceilings of the device of a run that has just ended: those known, or measured now.
+
+    Args:
+        profile: The run.
+        say: Told before a measurement, which takes a while.
+
+    Raises:
+        HroofError: They cannot be measured here.
+    """
+    from hroof import ceilings, integration
+
+    chosen = integration.load(str(profile.run.get("framework") or ""))
+    device = str(profile.run.get("device") or "cpu")
+    found = ceilings.known(chosen, device)
+    if found is not None:
+        return found
+    say("hroof: measuring this machine's ceilings (once) …")
+    return ceilings.cached(chosen, device)
 
 
 def _with_range_names(profile: Profile) -> Profile:

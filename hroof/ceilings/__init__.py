@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hroof.ceilings.bench import Plan
-from hroof.ceilings.cache import cache_folder, cached
+from hroof.ceilings.cache import cache_folder, cached, known
 from hroof.ceilings.suite import FULL, QUICK, measure
 
-__all__ = ["FULL", "QUICK", "Plan", "cache_folder", "cached", "measure"]
+__all__ = ["FULL", "QUICK", "Plan", "cache_folder", "cached", "known", "measure"]

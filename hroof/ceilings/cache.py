@@ -55,6 +55,18 @@ def cache_path(integration: Integration, device: Device, folder: Path | None = N
     return (folder or cache_folder()) / f"ceilings-{readable}-{digest}.json"
 
 
+def known(integration: Integration, device: str | None = None) -> Machine | None:
+    """The ceilings of a device if they were measured before; the file is taken as it is.
+
+    Returns:
+        The machine; None where there is no file, or a damaged one.
+
+    Raises:
+        MissingError: There is no such device.
+    """
+    return _read(cache_path(integration, integration.device(device)))[0]
+
+
 def cached(
     integration: Integration,
     device: str | None = None,

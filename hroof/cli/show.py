@@ -12,6 +12,7 @@ from hroof.cli.command import Arguments, Say
 from hroof.errors import HroofError, MissingError, OutputError
 from hroof.machine import Machine
 from hroof.profile import Profile
+from hroof.run import ceilings_of
 
 MACHINE = "machine.json"
 
@@ -32,14 +33,8 @@ def measured(profile: Profile, say: Say) -> Machine | None:
     Returns:
         The machine; None, with the reason said, where it cannot be measured here.
     """
-    found = known_machine(profile)
-    if found is not None:
-        return found
-    from hroof import ceilings
-
-    say("hroof: measuring this machine's ceilings (once) …")
     try:
-        return ceilings.cached(integration.load(framework_of(profile)), device_of(profile))
+        return ceilings_of(profile, say)
     except HroofError as error:
         say(f"hroof: no ceilings: {error}")
         return None
@@ -47,14 +42,12 @@ def measured(profile: Profile, say: Say) -> Machine | None:
 
 def known_machine(profile: Profile) -> Machine | None:
     """The ceilings of the device of a run, if they were measured before on this machine."""
-    from hroof.ceilings.cache import cache_path
+    from hroof import ceilings
 
     try:
-        chosen = integration.load(framework_of(profile))
-        path = cache_path(chosen, chosen.device(device_of(profile)))
-        return Machine.load(path) if path.exists() else None
+        return ceilings.known(integration.load(framework_of(profile)), device_of(profile))
     except HroofError:
-        return None  # another machine, no framework here, or a damaged file: nothing is known
+        return None  # another machine, or no framework here: nothing is known
 
 
 def keep_machine(machine: Machine | None, folder: Path, say: Say) -> None:
