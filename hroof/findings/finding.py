@@ -62,10 +62,13 @@ def launches_text(value: float) -> str:
     return f"{count(value)} {'launch' if value == 1 else 'launches'}"
 
 
-def severity_of(saves: float, step: float) -> str:
-    """``high`` from 10 % of the step, ``medium`` from 3 %, ``low`` above nothing, else ``info``."""
+def severity_of(saves: float, step: float, *, doubtful: bool = False) -> str:
+    """``high`` from 10 % of the step, ``medium`` from 3 %, ``low`` above nothing, else ``info``.
+
+    Doubtful numbers are never ``high``.
+    """
     share = saves / step if step > 0 else 0.0
-    if share >= 0.10:
+    if share >= 0.10 and not doubtful:
         return "high"
     if share >= 0.03:
         return "medium"

@@ -25,6 +25,9 @@ NO_VERDICT_COVERAGE = 0.5
 CLOCK_TOLERANCE = 0.05
 MIN_GAIN = 0.001
 OVERHEAD = 1.2
+CONTENDED = 20.0
+"""A step on a CPU that takes this many times what the ceilings allow shares it with others."""
+DISTURBED_SPREAD = 0.5
 ROUNDING = 1e-9
 _NAMED = 5
 _COMPARED = ("threads", "float32")
@@ -201,9 +204,35 @@ def verdict(profile: Profile, machine: Machine | None, ranked: list[Finding]) ->
         f"{whole.bound} bounds {percent(whole.bound_share, 0)} of the attainable time; the "
         f"launches of a step take {number(whole.headroom, 2)} times what the ceilings allow."
     )
+    doubt = None if machine is None else disturbed(machine, whole.headroom)
+    text += f" {doubt}" if doubt else ""
     first = next((finding for finding in ranked if finding.saves > 0), None)
-    then = first.action if first else "Nothing stands out: change the model or its precision."
-    return Verdict(text, _why(points(profile, machine)), then, True)
+    held = _why(points(profile, machine))
+    if first is None:
+        return Verdict(text, held, "Nothing stands out: change the model or its precision.", True)
+    return Verdict(text, f"{first.title} {held}", first.action, True)
+
+
+def disturbed(machine: Machine, headroom: float | None) -> str | None:
+    """A sentence where other programs probably disturbed run or ceilings; None where not.
+
+    Args:
+        machine: The ceilings.
+        headroom: Time of a whole step ÷ what the ceilings allow, or None.
+    """
+    again = "measure again on an idle machine"
+    if machine.device.startswith("cpu") and headroom is not None and headroom > CONTENDED:
+        return (
+            f"Doubtful: more than {CONTENDED:.0f} times is nearly always other programs on the "
+            f"same processor; {again}."
+        )
+    rates = [*machine.peaks.values(), *machine.bandwidths.values()]
+    rates += [machine.launch_cost] if machine.launch_cost is not None else []
+    if any("other programs" in text for text in machine.warnings) or any(
+        ceiling.spread > DISTURBED_SPREAD for ceiling in rates
+    ):
+        return f"Doubtful: other programs probably disturbed the ceilings; {again}."
+    return None
 
 
 def _objections(

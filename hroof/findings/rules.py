@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hroof.findings.finding import Finding, launches_text, severity_of
+from hroof.findings.honesty import disturbed
 from hroof.machine import Machine
 from hroof.roofline import Point, Totals, bounds, captured, coverage, points, select, totals
 from hroof.units import MemoryLevel, Phase, Pipe, Precision, number, percent, si
@@ -45,6 +46,7 @@ class Context:
         bound: Rows: name of the bound, or None.
         step: Seconds of a step: undisturbed where known, else wall time, else the sum of its
             launches.
+        doubtful: Other programs disturbed the run or its ceilings, see ``honesty.disturbed``.
     """
 
     profile: Profile
@@ -53,15 +55,16 @@ class Context:
     launches: pd.DataFrame
     bound: NDArray[np.object_]
     step: float
+    doubtful: bool = False
 
     @classmethod
     def of(cls, profile: Profile, machine: Machine) -> Context:
         """Prepare the numbers that the rules share."""
         sums, launches = totals(profile, machine), captured(profile.launches)
         bound = bounds(launches, machine)["bound"].to_numpy(dtype=object)
-        return cls(
-            profile, machine, sums, launches, bound, sums.undisturbed or sums.wall or sums.time
-        )
+        step = sums.undisturbed or sums.wall or sums.time
+        doubtful = disturbed(machine, sums.headroom) is not None
+        return cls(profile, machine, sums, launches, bound, step, doubtful)
 
     def rows(self, bound: tuple[str, ...], *, work: bool = True) -> Flags:
         """Rows with one of the bounds; ``work`` leaves optimizer and data loading out."""
@@ -93,7 +96,7 @@ class Context:
     ) -> Finding:  # fmt: skip
         """A finding whose saving is capped by the step."""
         saves = min(max(saves, 0.0), self.step)
-        severity = severity_of(saves, self.step)
+        severity = severity_of(saves, self.step, doubtful=self.doubtful)
         return Finding(kind, title, layers, saves, share, action, assumption, severity)
 
 
@@ -133,7 +136,7 @@ def _layer(run: Context, point: Point) -> Finding:
     kind, action = _advice(point.bound or "")
     layer = point.key["layer"]
     title = (
-        f"Layer {layer} takes {si(point.time, 's')} a step, {number(point.headroom, 2)} times what its "
+        f"Layer {layer}{_left_out(run, layer)} takes {si(point.time, 's')} a step, {number(point.headroom, 2)} times what its "
         f"ceilings allow; {point.bound} bounds {percent(point.bound_share, 0)} of the attainable."
     )
     assumption = "Every launch of the layer reaches the ceiling that bounds it."
@@ -143,6 +146,14 @@ def _layer(run: Context, point: Point) -> Finding:
         saves = point.bounded_time - point.fused_time
     share = run.share(point.time)
     return run.finding(kind, title, saves, share, action, assumption, (layer,))
+
+
+def _left_out(run: Context, layer: str) -> str:
+    """What of the layer's time this finding leaves to others, in words."""
+    rows = np.asarray(run.launches["layer"] == layer) & ~_model_work(run.launches)
+    phases = set(run.launches["phase"][rows].dropna().astype(str))
+    named = [phase.value for phase in (Phase.OPTIMIZER, Phase.DATA) if phase.value in phases]
+    return f", without its {' and '.join(named)} work," if named else ""
 
 
 def _advice(bound: str) -> tuple[str, str]:

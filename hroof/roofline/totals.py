@@ -154,8 +154,9 @@ def wall_time(profile: Profile) -> float | None:
 def undisturbed_step(profile: Profile) -> float | None:
     """Seconds of a step on which nothing was collected, as ``run.json`` has it, or None."""
     seconds = profile.run.get("undisturbed_step")
-    known = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    return float(seconds) if known and 0 < seconds < float("inf") else None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        return None
+    return float(seconds) if 0 < seconds < float("inf") else None
 
 
 def union_time(launches: pd.DataFrame) -> float | None:

@@ -82,6 +82,14 @@ class TestLayers:
         assert finding.saves == pytest.approx(1.1 * 200e-6 - 130e-6)
         assert "matrix fp32" in finding.title
 
+    def test_what_a_layer_finding_leaves_out_is_said(self, build: SimpleNamespace) -> None:
+        mm = build.row("a", "forward", "mm", 50, **build.flop(matrix_fp32=1e6))
+        update = build.row("a", "optimizer", "add", 9, bytes_l1=8.0, **build.flop(vector_fp32=1.0))
+        plain = only("compute", findings(steps([mm]), build.machine()))
+        assert plain.title.startswith("Layer a takes 50.0 µs a step")
+        part = only("compute", findings(steps([mm, update]), build.machine()))
+        assert part.title.startswith("Layer a, without its optimizer work, takes 50.0 µs a step")
+
     def test_a_memory_bound_layer(self, build: SimpleNamespace) -> None:
         row = build.row("norm", "forward", "add", 50, bytes_dram=1e5, **build.flop(vector_fp32=1e3))
         finding = only("memory", findings(steps([row]), build.machine()))
@@ -281,13 +289,45 @@ class TestVerdict:
         said = verdict(profile, machine)
         assert said.supported
         assert said.text.startswith("matrix fp32 bounds 86 % of the attainable time")
-        assert said.why == "Layers fc1, fc2 hold 87 % of the recoverable time."
-        assert said.next == findings(profile, machine)[0].action
+        first = findings(profile, machine)[0]
+        assert said.next == first.action
+        assert said.why == f"{first.title} Layers fc1, fc2 hold 87 % of the recoverable time."
+        assert "Doubtful" not in said.text
 
     def test_one_layer_holds_it_all(self, build: SimpleNamespace) -> None:
         rows = [build.row("a", "forward", "mm", 30, **build.flop(matrix_fp32=1e6))]
         why = verdict(steps(rows), build.machine()).why
-        assert why == "Layer a holds 100 % of the recoverable time."
+        assert why.endswith(". Layer a holds 100 % of the recoverable time.")
+
+    def slow(self, build: SimpleNamespace, microseconds: float) -> Profile:
+        return steps([build.row("a", "forward", "mm", microseconds, **build.flop(matrix_fp32=1e6))])
+
+    def test_a_huge_headroom_on_a_cpu_is_contention(self, build: SimpleNamespace) -> None:
+        profile, machine = self.slow(build, 300), build.machine()
+        said = verdict(profile, machine)
+        assert "Doubtful: more than 20 times is nearly always other programs" in said.text
+        severities = {finding.severity for finding in findings(profile, machine)}
+        assert "medium" in severities
+        assert "high" not in severities
+        assert "Doubtful" not in verdict(self.slow(build, 150), machine).text
+
+    def test_a_huge_headroom_elsewhere_is_not(self, build: SimpleNamespace) -> None:
+        profile = self.slow(build, 300).replace(run=RUN | {"device": "cuda:0"})
+        assert "Doubtful" not in verdict(profile, build.machine(device="cuda:0")).text
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"warnings": ("fp32 is slow: other programs were running.",)},
+            {"launch_cost": Ceiling(2e-6, spread=0.6)},
+        ],
+    )
+    def test_disturbed_ceilings_make_doubtful_findings(
+        self, build: SimpleNamespace, changes: dict[str, Any]
+    ) -> None:
+        profile, machine = self.slow(build, 150), build.machine(**changes)
+        assert "other programs probably disturbed the ceilings" in verdict(profile, machine).text
+        assert all(finding.severity != "high" for finding in findings(profile, machine))
 
     def check_refused(self, profile: Profile, machine: Machine | None, why: str) -> None:
         said = verdict(profile, machine)
