@@ -118,11 +118,12 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ProfileError(
-            f"{str(path)!r} does not exist.", f"Give the folder of {what}."
+            f"{str(path)!r} does not exist.",
+            f"Give the {'folder' if path.name == 'run.json' else 'file'} of {what}.",
         ) from None
     except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise ProfileError(
-            f"{str(path)!r} is damaged or not {what}: {error}.",
+            f"{str(path)!r} is damaged or not {what}: {str(error).rstrip('.')}.",
             "Collect it again, or restore it from a copy.",
         ) from error
     if not isinstance(value, dict):

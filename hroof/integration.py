@@ -155,9 +155,11 @@ def load(name: str) -> Integration:
         )
     try:
         return points[name].load()  # type: ignore[no-any-return]
+    except MissingError:  # says already what to install
+        raise
     except (ImportError, OSError) as error:  # OSError: a shared library of the framework is broken
         raise MissingError(
-            f"The {name} integration cannot be imported: {error}.",
+            f"The {name} integration cannot be imported: {str(error).rstrip('.')}.",
             f"Install it with: pip install 'hroof[{name}]'.",
         ) from error
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import json
 import os
 import re
 import sys
@@ -11,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hroof.errors import CaptureError, HroofError
-from hroof.regions import Outcome, Region, Status, listen
+from hroof.integration import Stage
+from hroof.regions import Outcome, Region, Status, listen, unknown_value
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -43,6 +47,7 @@ class Run(Region):
 
     def __enter__(self) -> Run:
         _listen_for_tools()
+        _warn_of_unknown_value()
         super().__enter__()
         return self
 
@@ -56,6 +61,16 @@ class Run(Region):
         self._tell_once()
 
     _reported: bool = False
+
+    def _set(self, stage: Stage) -> None:
+        _note_progress(self, stage)
+        super()._set(stage)
+
+    def _open(self) -> None:
+        first = self._capture is None
+        super()._open()
+        if first and self._capture is not None and self.stage is Stage.SKIP:
+            _note_progress(self, Stage.SKIP)
 
     def _end(self, error: BaseException | None) -> None:
         super()._end(error)
@@ -173,9 +188,20 @@ def _listen_for_tools() -> None:
         listen(nvtx.shared_listener())
 
 
+@functools.cache
+def _warn_of_unknown_value() -> None:
+    """Once per process; ``hroof run`` has said it before it started this one."""
+    text = unknown_value()
+    if text and not os.environ.get(OUT_VARIABLE):
+        from hroof.report import say
+
+        say(f"hroof: {text}")
+
+
 def _save(region: Region, outcome: Outcome) -> None:
     """Write what a region collected at once: a later crash cannot take it away."""
     assert isinstance(region, Run)
+    forget_progress()
     if outcome.profile is None:
         _note_empty(outcome)
         return
@@ -221,6 +247,35 @@ def _with_range_names(profile: Profile) -> Profile:
 
     names = nvtx.names()
     return profile.replace(run={**profile.run, "nvtx": names}) if names else profile
+
+
+def _note_progress(region: Region, stage: Stage) -> None:
+    """Under ``hroof run``: how far the region is, in case the program is killed before its end.
+
+    Not flushed to the disk, which would take time beside the steps; a reader sees all or nothing.
+    """
+    path = _progress_file()
+    if path is None:
+        return
+    doing = {Stage.COUNT: "counting a step", Stage.TIME: f"timing {region.steps} steps"}
+    text = json.dumps({"doing": doing.get(stage, f"skipping {region.skip} steps")})
+    with contextlib.suppress(OSError):
+        temporary = path.with_name(f".{path.name}")
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+
+
+def forget_progress() -> None:
+    """The region has an outcome: that says more."""
+    path = _progress_file()
+    if path is not None:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+def _progress_file() -> Path | None:
+    out = os.environ.get(OUT_VARIABLE)
+    return Path(out) / f"progress-{os.getpid()}.json" if out else None
 
 
 def _note_empty(outcome: Outcome) -> None:

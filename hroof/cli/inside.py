@@ -16,7 +16,7 @@ from hroof import integration
 from hroof.errors import HroofError
 from hroof.integration import Stage
 from hroof.regions import marks_only, open_regions, switched_off
-from hroof.run import Run, program_name
+from hroof.run import Run, forget_progress, program_name
 
 
 def watch(name: str, settings: Mapping[str, Any]) -> None:
@@ -67,6 +67,7 @@ class StandIn(Run):
         """End without a result; one that was saved already goes too."""
         atexit.unregister(self.close)
         super().drop()
+        forget_progress()
         if self.folder is not None:
             for path in (self.folder / "run.json", *self.folder.glob("launches-*.parquet")):
                 path.unlink(missing_ok=True)

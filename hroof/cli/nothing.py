@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 from hroof.cli.results import Results
 from hroof.errors import CaptureError
 from hroof.integration import known
-from hroof.regions import switched_off
 
 
 def nothing_captured(results: Results, *, skip: int, steps: int) -> CaptureError:
@@ -29,12 +27,13 @@ def nothing_captured(results: Results, *, skip: int, steps: int) -> CaptureError
 
 
 def _reasons(results: Results) -> Iterator[str]:
-    if switched_off():
-        yield f"HROOF={os.environ['HROOF']} is set, which switches hroof off: unset it."
-        return
     said = str(results.reason().get("reason") or "")
     if said:
         yield said
+    ended = results.progress()
+    if ended:
+        yield _ended_within(str(ended[0].get("doing") or "under way"))
+        return
     notes = results.evidence()
     if not notes:
         yield from _never_started()
@@ -61,4 +60,11 @@ def _never_started() -> Iterator[str]:
     yield (
         "PYTHONPATH did not reach it (sudo, a container, a job scheduler): "
         "run hroof inside, or open a region in the program with hroof.region()."
+    )
+
+
+def _ended_within(doing: str) -> str:
+    return (
+        f"The program was ended after the region had begun ({doing}); nothing is saved before the "
+        "last timed step. Lower --skip or --steps."
     )

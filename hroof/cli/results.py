@@ -17,6 +17,7 @@ from hroof.errors import OutputError, ProfileError
 from hroof.files import read_json
 from hroof.run import RUNS
 
+_NOTES = ("start-*.json", "progress-*.json", "empty.json")
 _PROBE_BYTES = 64 * 1024
 _INTERPRETER = re.compile(r"^(python|pypy)[\d.]*(\.exe)?$|^(uv|poetry|conda|torchrun|accelerate)$")
 
@@ -135,6 +136,15 @@ class Results:
         """Why a region collected nothing, if one said so."""
         return _read(self.folder / "empty.json")
 
+    def progress(self) -> list[dict[str, Any]]:
+        """How far regions had come that never ended, one entry per process."""
+        return [_read(path) for path in sorted(self.folder.glob("progress-*.json"))]
+
+    def began(self) -> bool:
+        """Whether the program got as far as a framework or a region."""
+        framework = any(note.get("framework") for note in self.evidence())
+        return framework or bool(self.reason() or self.progress())
+
     def check(self) -> None:
         """Nothing has come: is the folder the cause?
 
@@ -149,7 +159,8 @@ class Results:
     def finish(self) -> None:
         """Remove notes and empty folders; put back a profile that nothing has replaced."""
         with contextlib.suppress(OSError):
-            for path in (*self.folder.glob("start-*.json"), self.folder / "empty.json"):
+            notes = (path for kind in _NOTES for path in self.folder.glob(kind))
+            for path in notes:
                 path.unlink(missing_ok=True)
             if self.aside is not None:
                 self._put_back(self.aside)

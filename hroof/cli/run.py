@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from pathlib import Path
@@ -24,6 +25,7 @@ from hroof.cli.results import Results
 from hroof.cli.target import SIGNALLED, environment, execute
 from hroof.errors import HroofError, UsageError
 from hroof.profile import Profile
+from hroof.regions import marks_only, switched_off, unknown_value
 
 SKIP, STEPS = 5, 3
 
@@ -68,6 +70,8 @@ def run(arguments: Arguments) -> int:
         raise UsageError("There is no program to run.", "Write: hroof run -- python train.py")
     check_grouping(arguments.by)
     say = progress(arguments.quiet)
+    if unknown_value():
+        say(f"hroof: {unknown_value()}")
     results = _prepare(arguments)
     try:
         env = environment(
@@ -92,6 +96,11 @@ def _account(results: Results, status: int, arguments: Arguments, say: Say) -> N
     found = results.found()
     if status:
         say(f"hroof: {_how_it_ended(status)}{' What it did until then:' if found else ''}")
+    if not found and (switched_off() or marks_only()):
+        say(f"hroof: HROOF={os.environ['HROOF']} is set, so nothing was measured.")
+        return
+    if not found and status and not results.began():
+        return
     if not found:
         results.check()
         problem = nothing_captured(results, skip=arguments.skip, steps=arguments.steps)

@@ -200,7 +200,8 @@ def _read_part(rank: int, path: Path) -> pd.DataFrame:
         frame = pd.read_parquet(path, engine="pyarrow", page_checksum_verification=True)
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
         raise ProfileError(
-            f"{str(path)!r} is damaged: {error}.", "Collect it again, or restore it from a copy."
+            f"{str(path)!r} is damaged: {str(error).rstrip('. ')}.",
+            "Collect it again, or restore it from a copy.",
         ) from error
     absent = [name for name in ("launch_id", "rank") if name not in frame.columns]
     if absent:

@@ -3,7 +3,7 @@
 from hroof.regions.marks import Kind, Listener, Mark, listen, listeners, unlisten
 from hroof.regions.outcome import HroofWarning, Outcome, Status
 from hroof.regions.region import Region, open_regions, step, when_opening
-from hroof.regions.switches import marks_only, switched_off
+from hroof.regions.switches import marks_only, switched_off, unknown_value
 
 __all__ = [
     "HroofWarning",
@@ -19,6 +19,7 @@ __all__ = [
     "open_regions",
     "step",
     "switched_off",
+    "unknown_value",
     "unlisten",
     "when_opening",
 ]

@@ -204,7 +204,9 @@ def test_json_that_is_no_object_is_refused(tmp_path: Path, content: str) -> None
 def test_absent_json_names_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(ProfileError, match="does not exist") as caught:
         read_json(tmp_path / "a.json", "a run")
-    assert "a run" in caught.value.remedy
+    assert caught.value.remedy == "Give the file of a run."
+    with pytest.raises(ProfileError, match="the folder of a run"):
+        read_json(tmp_path / "run.json", "a run")
 
 
 def test_a_folder_is_no_json(tmp_path: Path) -> None:

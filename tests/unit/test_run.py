@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import hroof
+import hroof.run as run_module
 from hroof import ceilings, integration
 from hroof.errors import OutputError
 from hroof.integration import Stage
@@ -140,3 +142,33 @@ def test_a_measurement_is_announced(asked: list[str], monkeypatch: pytest.Monkey
     assert ceilings_of(PROFILE, said.append).name == "measured"
     assert said == ["hroof: measuring this machine's ceilings (once) …"]
     assert asked == ["cpu"]
+
+
+# --- notes for hroof run ------------------------------------------------------------------------
+
+
+def test_the_note_of_progress_goes_when_there_is_an_outcome(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(OUT_VARIABLE, str(tmp_path / "out"))
+    (tmp_path / "out").mkdir()
+    with hroof.region(skip=1, steps=1) as region:
+        seen = []
+        for _ in range(3):
+            seen += [path.read_text() for path in (tmp_path / "out").glob("progress-*.json")]
+            region.boundary()
+    said = [json.loads(text)["doing"] for text in seen]
+    assert said == ["skipping 1 steps", "counting a step", "timing 1 steps"]
+    assert not list((tmp_path / "out").glob("*progress-*"))
+
+
+def test_a_value_of_the_switch_that_means_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HROOF", "garbage")
+    run_module._warn_of_unknown_value.cache_clear()
+    for _ in range(2):
+        with hroof.region(show=False):
+            pass
+    run_module._warn_of_unknown_value.cache_clear()
+    assert capsys.readouterr().err.count("HROOF=garbage is ignored") == 1

@@ -41,11 +41,13 @@ def test_the_hook_never_ran(run: Results) -> None:
     assert text.index("-I, -S or -E") < text.index("PYTHONPATH")
 
 
-def test_switched_off_is_the_only_cause(run: Results, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HROOF", "off")
+def test_a_program_that_was_killed_within_the_region(run: Results) -> None:
+    note(run, framework="torch")
+    (run.folder / "progress-7.json").write_text(json.dumps({"doing": "counting a step"}))
     text = said(run)
-    assert "HROOF=off" in text
-    assert "2." not in text
+    assert "ended after the region had begun (counting a step)" in text
+    assert "Lower --skip or --steps" in text
+    assert "opened no region" not in text
 
 
 def test_too_few_steps_come_first(run: Results) -> None:
