@@ -136,8 +136,8 @@ def _layer(run: Context, point: Point) -> Finding:
     kind, action = _advice(point.bound or "")
     layer = point.key["layer"]
     title = (
-        f"Layer {layer}{_left_out(run, layer)} takes {si(point.time, 's')} a step, {number(point.headroom, 2)} times what its "
-        f"ceilings allow; {point.bound} bounds {percent(point.bound_share, 0)} of the attainable."
+        f"Layer {layer}{_left_out(run, layer)} takes {si(point.time, 's')} a step, "
+        f"{number(point.headroom, 2)} times what its ceilings allow; {point.bound} bounds {percent(point.bound_share, 0)} of the attainable."
     )
     assumption = "Every launch of the layer reaches the ceiling that bounds it."
     saves = point.recoverable_time
@@ -181,7 +181,8 @@ def _at_roof(run: Context, point: Point) -> Finding:
     if lower:
         ratio = number(lower[1], 2)
         action = f"Only another format helps: the peak of {lower[0]} is {ratio} times higher."
-    title = f"Layer {layer} runs within {percent((point.headroom or 1) - 1, 0)} of its {name} roof."
+    near = percent((point.headroom or 1) - 1, 0)
+    title = f"Layer {layer}{_left_out(run, layer)} runs within {near} of its {name} roof."
     title += " There is nothing to gain at this precision."
     share = run.share(point.time)
     return run.finding("at-roof", title, 0.0, share, action, "The ceilings hold.", (layer,))

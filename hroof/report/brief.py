@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hroof.findings import Finding, findings, verdict, warnings
-from hroof.machine import Machine
+from hroof.machine import Ceiling, Machine
 from hroof.report import cells
 from hroof.report.grid import Grid, show
 from hroof.report.page import console_for, heading, line, panel
 from hroof.roofline import Point, Totals, coverage, points, totals
-from hroof.units import MemoryLevel, Phase, number, percent, si
+from hroof.units import MemoryLevel, Phase, Pipe, Precision, number, percent, si
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from hroof.profile import Profile
 
 FINDINGS = 3
+_SAME_RATE = 0.005
 FULL = "--full shows everything: FLOP and bytes at every level, totals, ceilings with spread."
 
 
@@ -96,6 +98,8 @@ def _ranking(
     shown = ranked[:top] if top > 0 else ranked
     whole = cells.time_of(ranked)
     show(console, Grid(_headers(by, shown, machine), _rows(shown, whole, machine), max(len(by), 1)))
+    if len(ranked) > 1:
+        line(console, "Each row is a median of its own: rows do not add up exactly to the step.")
     left = ranked[len(shown) :]
     if left:
         time = cells.time_of(left)
@@ -173,7 +177,8 @@ def _coverage(profile: Profile) -> str:
 def _ceilings(machine: Machine | None) -> str:
     if machine is None:
         return "Ceilings: none. Measure them once with: hroof ceilings"
-    rates = [f"{p} {q} {si(c.rate, _unit(q.is_float))}" for (p, q), c in machine.peaks.items()]
+    rates = [f"{p} {q} {si(c.rate, _unit(q.is_float))}" for (p, q), c in _told(machine).items()]
+    rates += ["vector: same unit"] if machine.shared_pipes else []
     rates += [f"{level.label} {si(c.rate, 'B/s')}" for level, c in machine.bandwidths.items()]
     if machine.launch_cost is not None:
         rates.append(f"launch {si(machine.launch_cost.rate, 's')}")
@@ -181,6 +186,17 @@ def _ceilings(machine: Machine | None) -> str:
         {ceiling.how for ceiling in [*machine.peaks.values(), *machine.bandwidths.values()]}
     )
     return f"Ceilings ({', '.join(kinds)}): {' · '.join(rates)}."
+
+
+def _told(machine: Machine) -> dict[tuple[Pipe, Precision], Ceiling]:
+    """The matrix peaks, and vector peaks that differ from the matrix peak of their precision."""
+    matrix = {q: c.rate for (pipe, q), c in machine.peaks.items() if pipe is Pipe.MATRIX}
+    return {
+        (pipe, q): ceiling
+        for (pipe, q), ceiling in machine.peaks.items()
+        if pipe is Pipe.MATRIX
+        or (q not in matrix or not math.isclose(ceiling.rate, matrix[q], rel_tol=_SAME_RATE))
+    }
 
 
 def _unit(is_float: bool) -> str:

@@ -12,6 +12,7 @@ from hroof.roofline import Point, Totals
 from hroof.units import MemoryLevel, Source, number, percent, si
 
 DASH = "–"
+_SMALL_OP_SHARE = 1e-3
 LETTERS = {
     Source.COUNTER: "K",
     Source.MEASURED: "M",
@@ -43,9 +44,11 @@ def bytes_cell(point: Point, level: MemoryLevel) -> str:
 
 
 def rate_cell(point: Point, level: MemoryLevel) -> str:
-    """B/s at a level."""
-    rate = point.byte_rate.get(level)
-    return DASH if rate is None else bytes_mark(point, level) + si(rate, "B/s")
+    """B/s at a level; a dash where no byte is counted for some of the time."""
+    rate, mark = point.byte_rate.get(level), bytes_mark(point, level)
+    if rate is None or (mark and not rate > 0):
+        return DASH
+    return mark + si(rate, "B/s")
 
 
 def intensity_cell(point: Point, level: MemoryLevel) -> str:
@@ -145,11 +148,17 @@ def share_cell(part: float, whole: float) -> str:
 
 def without_flop(points: Sequence[Point], by: Sequence[str], step: float) -> Grid:
     """Groups with launches that compute nothing, or only integers: by their bytes and launches."""
-    shown = [p for p in points if p.zero_flop_launches > 0 or p.total_op > 0]
+    shown = [p for p in points if p.zero_flop_launches > 0 or _much_op(p)]
     levels = levels_of(shown)
     headers = [*(by or ["group"]), "launches", "time", "% of time", "OP/s", "launches/s"]
     headers += [text for level in levels for text in (f"bytes {level.label}", f"B/s {level.label}")]
     return Grid(headers, [_bytes_row(p, levels, step) for p in shown], max(len(by), 1))
+
+
+def _much_op(point: Point) -> bool:
+    """Whether integer work is worth a row: a few indices beside many FLOP are not."""
+    op = point.total_op
+    return op > 0 and not op < _SMALL_OP_SHARE * point.total_flop
 
 
 def _bytes_row(point: Point, levels: Sequence[MemoryLevel], step: float) -> list[str]:

@@ -181,7 +181,7 @@ def _ranking(console: Console, report: _Report, top: int) -> None:
     _rest(console, len(left), "row", f"{si(time, 's')}, {share} of the time; --top 0 shows all")
     idle = without_flop(shown, report.by, step)
     if idle.rows:
-        heading(console, "Rows with launches of no FLOP")
+        heading(console, "Launches of no FLOP, by their bytes (times are of the whole row)")
         show(console, idle)
 
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _SOURCES = tuple(Source)
 _UNSIZED_NOTE_SHARE = 0.05
+_FEW_OP, _SMALL_OP_SHARE = 1e3, 1e-3
 
 
 def points(
@@ -178,13 +179,26 @@ class _Table:
         return dataclasses.replace(point, notes=tuple(self._notes(i, point)))
 
     def _notes(self, i: int, point: Point) -> list[str]:
-        without = [pair_name(pair) for pair, rows in self.no_ceiling.items() if rows[i]]
+        without = [
+            pair_name(pair)
+            for pair, rows in self.no_ceiling.items()
+            if rows[i] and _matters(pair, point)
+        ]
         notes = [f"No ceiling for {name}: its compute bound is missing." for name in without]
         for level, seconds in point.unsized_time.items():
             if seconds > _UNSIZED_NOTE_SHARE * point.time:
                 share = percent(1 - seconds / point.time)
                 notes.append(f"Bytes at {level.label} are known for {share} of the time only.")
         return notes
+
+
+def _matters(pair: Pair, point: Point) -> bool:
+    """Whether the work of a pair can take a share of the time: a few indices cannot."""
+    if pair[1].is_float:
+        return True
+    work = point.least_flop.get(pair, 0.0)
+    flop = sum(value for (_, q), value in point.least_flop.items() if q.is_float)
+    return work >= _FEW_OP and work >= _SMALL_OP_SHARE * flop
 
 
 @dataclass(frozen=True)

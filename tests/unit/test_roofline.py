@@ -298,6 +298,16 @@ class TestPoints:
         rows = [build.row("a", "forward", "mm", 5, **build.flop(matrix_fp64=1e6))]
         point = points(Profile.from_rows(rows), build.machine())[0]
         assert "No ceiling for matrix fp64: its compute bound is missing." in point.notes
+
+    @pytest.mark.parametrize(("op", "noted"), [(10.0, False), (5e3, False), (1e6, True)])
+    def test_a_few_integer_operations_need_no_ceiling(
+        self, build: SimpleNamespace, op: float, noted: bool
+    ) -> None:
+        work = build.flop(matrix_fp32=1e7, vector_int32=op)
+        point = points(
+            Profile.from_rows([build.row("a", "forward", "mm", 5, **work)]), build.machine()
+        )[0]
+        assert any("No ceiling for vector int32" in note for note in point.notes) is noted
         assert point.headroom is None
 
     def test_without_a_machine_there_are_no_bounds(self, profile: Profile) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from hroof.errors import UsageError
-from hroof.machine import Machine
+from hroof.machine import Ceiling, Machine
 from hroof.profile import Profile
 from hroof.report import brief
+from hroof.units import Pipe, Precision
 
 
 def test_it_has_every_section(profile: Profile, machine: Machine) -> None:
@@ -72,6 +75,36 @@ def test_the_undisturbed_step_stands_beside_the_wall_time(
     assert "wall 440 µs ·" in brief.render(profile, machine, width=200)
     known = brief.render(profile.replace(run=run), machine, width=200)
     assert "wall 440 µs (undisturbed 300 µs) ·" in known
+
+
+def test_rows_are_said_not_to_add_up(profile: Profile, machine: Machine) -> None:
+    said = "Each row is a median of its own: rows do not add up exactly to the step."
+    assert said in brief.render(profile, machine, width=110)
+    assert said not in brief.render(profile, machine, by=("device",), width=110)
+
+
+def ceilings_line(profile: Profile, machine: Machine) -> str:
+    text = brief.render(profile, machine, width=1000)
+    return next(line for line in text.splitlines() if line.startswith("Ceilings ("))
+
+
+def test_vector_peaks_are_named_only_where_they_differ(
+    profile: Profile, build: SimpleNamespace
+) -> None:
+    peaks = {
+        (Pipe.MATRIX, Precision.FP32): Ceiling(1e11),
+        (Pipe.VECTOR, Precision.FP32): Ceiling(1e11),
+        (Pipe.MATRIX, Precision.FP64): Ceiling(5e10),
+        (Pipe.VECTOR, Precision.FP64): Ceiling(2e10),
+    }
+    shared = ceilings_line(profile, build.machine(peaks=peaks, shared_pipes=True))
+    assert "matrix fp32 100 GFLOP/s" in shared
+    assert "vector fp32" not in shared
+    assert "vector fp64 20.0 GFLOP/s" in shared
+    assert "vector: same unit" in shared
+    assert "DRAM" in shared
+    assert "launch 2.00 µs" in shared
+    assert "same unit" not in ceilings_line(profile, build.machine(peaks=peaks, shared_pipes=False))
 
 
 def test_any_grouping(profile: Profile, machine: Machine) -> None:

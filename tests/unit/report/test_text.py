@@ -37,7 +37,8 @@ from hroof.units import MemoryLevel
 
 WIDE = 200
 SECTIONS = [
-    "What to change first", "By layer, most time first", "Rows with launches of no FLOP", "Phases",
+    "What to change first", "By layer, most time first",
+    "Launches of no FLOP, by their bytes (times are of the whole row)", "Phases",
     "Totals of a step", "Ceilings", "Coverage, in shares of the launch time", "Caveats",
 ]  # fmt: skip
 
@@ -269,6 +270,21 @@ class TestCells:
         assert bytes_cell(fc1, MemoryLevel.L2) == "–"
         assert rate_cell(fc1, MemoryLevel.DRAM) == "~ 2.91 GB/s"
         assert rate_cell(fc1, MemoryLevel.L2) == "–"
+
+    def test_bytes_that_nobody_counted_are_no_rate(self, build: SimpleNamespace) -> None:
+        row = build.row("a", "forward", "mm", 1, bytes_l1=0.0)
+        counted = points(Profile.from_rows([row]))[0]
+        assert rate_cell(counted, MemoryLevel.L1) == "–"
+        known = points(Profile.from_rows([row | {"source_l1": "counter"}]))[0]
+        assert rate_cell(known, MemoryLevel.L1) == "0 B/s"
+
+    def test_a_few_integer_operations_are_no_row(self, build: SimpleNamespace) -> None:
+        def shown(op: float) -> int:
+            work = build.flop(matrix_fp32=1e6, vector_int32=op)
+            found = points(Profile.from_rows([build.row("a", "forward", "mm", 1, **work)]))
+            return len(without_flop(found, ("layer",), 1.0).rows)
+
+        assert (shown(900.0), shown(1e5)) == (0, 1)
 
     def test_counters_need_no_mark_unless_some_rows_lack_them(self, build: SimpleNamespace) -> None:
         counted = build.row("a", "forward", "mm", 1, bytes_l2=1e3, source_l2="counter")
