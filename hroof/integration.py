@@ -155,11 +155,9 @@ def load(name: str) -> Integration:
         )
     try:
         return points[name].load()  # type: ignore[no-any-return]
-    except MissingError:  # says already what to install
-        raise
     except (ImportError, OSError) as error:  # OSError: a shared library of the framework is broken
         raise MissingError(
-            f"The {name} integration cannot be imported: {str(error).rstrip('.')}.",
+            f"The {name} integration cannot be imported: {error.__cause__ or error}.",
             f"Install it with: pip install 'hroof[{name}]'.",
         ) from error
 

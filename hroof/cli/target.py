@@ -21,6 +21,8 @@ from hroof.integration import known
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
 SIGNALLED = 128
+_PATIENCE = 1.0
+"""Seconds that a program has to end by an interrupt that it got itself."""
 START_FOLDER = Path(__file__).parent / "start"
 
 
@@ -99,11 +101,14 @@ def _passing_signals_on() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]
     """While a program runs, signals that ask to end are meant for it: results come afterwards."""
     child: list[subprocess.Popen[bytes]] = []
     early: list[int] = []
+    later: list[threading.Timer] = []
 
     def pass_on(number: int, frame: object) -> None:
         if number == signal.SIGINT and _typed_at_terminal():
             return  # the terminal has sent it to the program as well
-        if child:
+        if number == signal.SIGINT and child:
+            later.append(_send_later(child[0], number))
+        elif child:
             child[0].send_signal(number)
         else:
             early.append(number)
@@ -117,8 +122,22 @@ def _passing_signals_on() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]
     try:
         yield started
     finally:
+        for timer in later:
+            timer.cancel()
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _send_later(child: subprocess.Popen[bytes], number: int) -> threading.Timer:
+    """Pass a signal on to a program that has not ended by then.
+
+    An interrupt may have reached the whole process group. Twice at once it would hit the program
+    while it still cleans up after the first.
+    """
+    timer = threading.Timer(_PATIENCE, child.send_signal, [number])
+    timer.daemon = True
+    timer.start()
+    return timer
 
 
 def _handle(handler: Callable[[int, object], None]) -> dict[signal.Signals, Any]:

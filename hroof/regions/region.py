@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import functools
-import inspect
 import os
 import threading
 from collections.abc import Callable
@@ -16,9 +14,11 @@ from hroof import integration
 from hroof.errors import HroofError, UsageError
 from hroof.integration import Capture, Stage
 from hroof.regions import marks
+from hroof.regions.interrupts import uninterrupted
 from hroof.regions.marks import Kind, Mark
 from hroof.regions.outcome import Outcome, Status, tell
 from hroof.regions.switches import switched_off
+from hroof.regions.wrapping import inside
 
 if TYPE_CHECKING:
     from hroof.profile import Profile
@@ -118,27 +118,14 @@ class Region:
                 return
             self._entered -= 1
             if self._entered == 0:
-                self._close(error)
+                # A generator that is closed early has not failed.
+                self._close(None if isinstance(error, GeneratorExit) else error)
             marks.end(self._handles.pop())
 
     def __call__(self, function: Function) -> Function:
         """Decorate a function: every call runs inside the region, and steps add up over the calls."""
         self._decorates = True
-        if inspect.iscoroutinefunction(function):
-
-            @functools.wraps(function)
-            async def asynchronous(*args: Any, **kwargs: Any) -> Any:
-                with self:
-                    return await function(*args, **kwargs)
-
-            return asynchronous  # type: ignore[return-value]
-
-        @functools.wraps(function)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with self:
-                return function(*args, **kwargs)
-
-        return wrapped  # type: ignore[return-value]
+        return inside(self, function)  # type: ignore[return-value]
 
     def _open(self) -> None:
         """The first entry: become the collecting region if nobody else is."""
@@ -173,7 +160,7 @@ class Region:
         self._end(error)
 
     def _end(self, error: BaseException | None) -> None:
-        with self._lock:
+        with self._lock, uninterrupted():
             with _current_lock:
                 if self in _current:
                     _current.remove(self)
@@ -221,7 +208,8 @@ class Region:
         elif self.stage is Stage.TIME:
             self._timed += 1
             if self._timed >= self.steps:
-                self._finish(None)
+                with uninterrupted():
+                    self._finish(None)
             else:
                 self._capture.step_ended(self._timed)
                 self._begin_step_mark()

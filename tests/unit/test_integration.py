@@ -71,6 +71,18 @@ def test_a_broken_shared_library_counts_as_absent(monkeypatch: pytest.MonkeyPatc
         integration.load("abacus")
 
 
+def test_the_remedy_is_not_said_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(self: EntryPoint) -> object:
+        raise ImportError("it needs Abacus; install it with: pip") from ImportError("No abacus")
+
+    install(monkeypatch, abacus="hroof_abacus")
+    monkeypatch.setattr(EntryPoint, "load", absent)
+    with pytest.raises(MissingError) as caught:
+        integration.load("abacus")
+    assert str(caught.value).lower().count("install it with") == 1
+    assert caught.value.fact == "The abacus integration cannot be imported: No abacus."
+
+
 def test_active_are_those_whose_framework_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, zeta="hroof_zeta", abacus="hroof_abacus", idle="hroof_idle")
     expected = [put(monkeypatch, "hroof_abacus"), put(monkeypatch, "hroof_zeta")]

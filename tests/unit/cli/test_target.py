@@ -159,6 +159,22 @@ def test_a_signal_is_passed_on_and_its_end_awaited(
     assert signal.getsignal(number) is before
 
 
+def test_an_interrupt_of_the_whole_group_is_not_sent_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that ends by its own copy of the signal gets no second one."""
+    monkeypatch.setattr(target, "_typed_at_terminal", lambda: False)
+    monkeypatch.setattr(target, "_PATIENCE", 20.0)
+    path = tmp_path / "out"
+    path.write_text("")
+    thread = send_when_ready(path, signal.SIGINT)
+    code = WAITS.replace("time.sleep(30)", "time.sleep(1)")
+    with path.open("w") as file:
+        assert execute(python(code), os.environ, stdout=file) == 0
+    thread.join()
+    assert path.read_text() == "ready\n"
+
+
 def test_ctrl_c_at_the_terminal_is_not_sent_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

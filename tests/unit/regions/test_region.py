@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import threading
 import warnings
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from hroof import integration, regions
 from hroof.errors import UsageError
 from hroof.integration import Stage
 from hroof.profile import Profile
-from hroof.regions import Outcome, Region, Status
+from hroof.regions import Outcome, Region, Status, open_regions
 from hroof.regions.marks import Kind, Mark
 
 
@@ -275,6 +276,89 @@ def test_a_decorated_coroutine_runs_inside(fake: FakeIntegration) -> None:
 
     assert asyncio.run(train()) == "done"
     assert region.outcome.status is Status.COMPLETE
+
+
+def test_a_decorated_generator_runs_inside(fake: FakeIntegration) -> None:
+    region = Region(skip=1, steps=2)
+
+    @region
+    def batches(count: int) -> Generator[int, str, str]:
+        said = []
+        for number in range(count):
+            said.append((yield number))
+            region.boundary()
+        return ",".join(said)
+
+    items = batches(4)
+    assert not open_regions()
+    assert next(items) == 0
+    assert open_regions() == (region,)
+    assert [items.send(word) for word in "abc"] == [1, 2, 3]
+    with pytest.raises(StopIteration, match="a,b,c,d"):
+        items.send("d")
+    assert not open_regions()
+    assert region.outcome.status is Status.COMPLETE
+
+
+def test_a_decorated_generator_may_be_closed_early(fake: FakeIntegration) -> None:
+    region = Region(skip=1, steps=2)
+
+    @region
+    def batches() -> Generator[int]:
+        while True:
+            yield 1
+            region.boundary()
+
+    for _ in range(2):
+        for number, _ in enumerate(batches()):
+            if number == 2:
+                break
+    assert region.outcome.status is Status.COMPLETE
+
+
+def test_a_decorated_asynchronous_generator_runs_inside(fake: FakeIntegration) -> None:
+    region = Region(skip=1, steps=2)
+    closed = []
+
+    @region
+    async def batches() -> AsyncGenerator[str, str]:
+        try:
+            sent = yield "first"
+            region.boundary()
+            try:
+                yield sent
+            except KeyError:
+                region.boundary()
+                yield "caught"
+            for _ in range(2):
+                region.boundary()
+        finally:
+            closed.append(open_regions())
+
+    async def take() -> list[str]:
+        items = batches()
+        got = [await anext(items), await items.asend("sent"), await items.athrow(KeyError())]
+        return got + [item async for item in items]
+
+    assert asyncio.run(take()) == ["first", "sent", "caught"]
+    assert closed == [(region,)]
+    assert region.outcome.status is Status.COMPLETE
+
+
+@pytest.mark.parametrize("steps", [4, 3])
+def test_an_interrupt_while_the_result_is_saved_does_not_take_it(
+    fake: FakeIntegration, steps: int
+) -> None:
+    saved = []
+
+    def save(region: Region, outcome: Outcome) -> None:
+        signal.raise_signal(signal.SIGINT)
+        saved.append(outcome.status)
+
+    before = signal.getsignal(signal.SIGINT)
+    run(Region(skip=1, steps=2, on_end=save), steps)
+    assert saved == [Status.COMPLETE if steps == 4 else Status.PARTIAL]
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_interleaved_async_tasks_leave_in_any_order(fake: FakeIntegration) -> None:
