@@ -124,8 +124,30 @@ def _told(kind: type[HroofError], fact: str, remedy: str = "") -> Iterator[None]
     except HroofError:
         raise
     except Exception as error:
-        traceback.print_exception(error)
-        raise kind(f"{fact}: {type(error).__name__}: {error}.", remedy) from error
+        _print_trace(error)
+        said = f"{type(error).__name__}: {error}".rstrip(". ")
+        raise kind(f"{fact}: {said}.", remedy) from error
+
+
+def _print_trace(error: Exception) -> None:
+    """Where code of the user failed, from its own first frame on; nothing where it is not in there."""
+    trace = error.__traceback__
+    while trace is not None and _is_ours(trace.tb_frame.f_code.co_filename):
+        trace = trace.tb_next
+    if trace is not None or isinstance(error, SyntaxError):
+        traceback.print_exception(type(error), error.with_traceback(trace), trace)
+
+
+def _is_ours(file: str) -> bool:
+    """Whether a file belongs to hroof or to what it imports the user's code with."""
+    paper = integration.known()[FRAMEWORK].module
+    packages = [Path(sys.modules[name].__file__ or "").parent for name in ("hroof", "importlib")]
+    found = importlib.util.find_spec(paper)
+    if found is not None and found.origin is not None:
+        packages.append(Path(found.origin).parent)
+    return file.startswith("<frozen importlib") or any(
+        Path(file).is_relative_to(package) for package in packages
+    )
 
 
 def _in_order(rows: Sequence[Point], profile: Profile) -> list[Point]:

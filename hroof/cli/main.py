@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
 
 import hroof
 from hroof.cli.command import Command, split_program
-from hroof.errors import HroofError
+from hroof.errors import HroofError, OutputError, UsageError
+from hroof.report import say
 
 VERBS = ("run", "report", "ceilings", "count", "doctor", "demo")
 INTERRUPTED = 130
 BROKEN_PIPE = 141
+NOT_WRITTEN = frozenset({errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG, errno.EDQUOT})
+"""Errors of a write to a stream that is there but takes nothing."""
 
 
 def commands() -> list[Command]:
@@ -32,23 +37,42 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit status: 0; that of the program that was run; 1 to 6 for the errors of
         ``hroof.errors``; 126 or 127 for a program that cannot be started; 130 after Ctrl-C.
     """
+    _write_what_the_terminal_can()
     try:
+        if sys.stdout is None:
+            raise OutputError("Standard output is closed.", "Redirect it, e.g. to /dev/null.")
         status = _dispatch(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
         return status
     except HroofError as error:
-        print(f"hroof: {error}", file=sys.stderr)
+        say(f"hroof: {error}")
         return error.exit_code
     except BrokenPipeError:
         _discard_output()
         return BROKEN_PIPE
+    except OSError as error:
+        if error.filename is not None or error.errno not in NOT_WRITTEN:
+            raise
+        _discard_output()
+        say(f"hroof: Cannot write to standard output: {error.strerror}. Redirect it elsewhere.")
+        return OutputError.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
 
 
+def _write_what_the_terminal_can() -> None:
+    """A character that the encoding of the terminal lacks becomes a question mark, not an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
 def _dispatch(argv: list[str]) -> int:
     known = {command.name: command for command in commands()}
-    command = known.get(argv[0]) if argv else None
+    if not argv:
+        _parser().print_help(sys.stderr)
+        return UsageError.exit_code
+    command = known.get(argv[0])
     program: list[str] = []
     if command is not None and command.flags is not None:
         own, program = split_program(argv[1:], command.flags)

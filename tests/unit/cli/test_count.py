@@ -54,3 +54,25 @@ def test_a_fault_of_the_file_shows_where(hroof: Any) -> None:
     assert done.status == 2
     assert 'broken_one.py", line 1' in done.err
     assert done.err.splitlines()[-1].startswith("hroof: 'broken_one.py' cannot be imported")
+
+
+def test_a_fault_of_the_function_shows_only_its_own_frames(hroof: Any, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    text = "def build():\n    return helper()\n\ndef helper():\n    raise ValueError('Mine.')\n"
+    (tmp_path / "faulty.py").write_text(text)
+    done = hroof("count", "faulty.py:build")
+    assert done.status == 5
+    lines = done.err.splitlines()
+    assert lines[0].startswith("Traceback")
+    assert "faulty.py" in lines[1]
+    assert done.err.count("  File ") == 2
+    assert lines[-1].startswith("hroof: 'faulty.py:build' cannot run on paper: ValueError: Mine. ")
+
+
+def test_a_function_that_returns_none_needs_no_traceback(hroof: Any, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "empty_handed.py").write_text("def build():\n    return 3\n")
+    done = hroof("count", "empty_handed.py:build")
+    assert done.status == 5
+    assert done.err.startswith("hroof: 'empty_handed.py:build' cannot run on paper: TypeError: it")
+    assert "Traceback" not in done.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -129,6 +130,51 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     os.close(write)
     assert done.stderr == ""
     assert done.returncode == 141
+
+
+def test_without_a_verb_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    err = capsys.readouterr().err
+    assert all(command.help in err for command in commands())
+
+
+def shell(line: str, tmp_path: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["sh", "-c", f"exec {sys.executable} -m hroof {line}"],
+        capture_output=True, text=True, check=False,
+        env={**os.environ, "HROOF_CACHE": str(tmp_path), **env},
+    )  # fmt: skip
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_behind_standard_output(tmp_path: Path, unbuffered: str) -> None:
+    done = shell("doctor --json > /dev/full", tmp_path, PYTHONUNBUFFERED=unbuffered)
+    assert done.returncode == 4
+    assert done.stderr == (
+        "hroof: Cannot write to standard output: No space left on device. Redirect it elsewhere.\n"
+    )
+
+
+@pytest.mark.skipif(os.name != "posix", reason="closes a stream with a POSIX shell")
+def test_closed_streams(tmp_path: Path) -> None:
+    done = shell("doctor --json >&-", tmp_path)
+    assert done.returncode == 4
+    assert done.stderr.startswith("hroof: Standard output is closed.")
+    assert shell("doctor --json >&- 2>&-", tmp_path).returncode == 4
+
+
+def test_an_error_of_the_system_elsewhere_is_not_taken_for_the_output(failing: Any) -> None:
+    with pytest.raises(FileNotFoundError):
+        failing(FileNotFoundError(errno.ENOENT, "absent", "file"))
+
+
+def test_a_poor_encoding_costs_only_characters(tmp_path: Path) -> None:
+    done = shell("run -- sh -c 'exit 0'", tmp_path, PYTHONIOENCODING="ascii")
+    assert done.returncode == 5
+    done = shell("doctor", tmp_path, PYTHONIOENCODING="ascii")
+    assert "Traceback" not in done.stderr
+    assert done.returncode == 0
 
 
 def test_a_verb_loads_neither_framework_nor_chart(tmp_path: Path) -> None:
