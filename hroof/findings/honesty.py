@@ -45,6 +45,7 @@ def warnings(profile: Profile, machine: Machine | None) -> list[str]:
         *_status(profile.run),
         *_steps(profile),
         *_overhead(profile),
+        *_negative(profile),
         *_coverage(profile),
         *_machine(profile, machine),
         *_above_roof(points(profile, machine)),
@@ -87,6 +88,12 @@ def _overhead(profile: Profile) -> list[str]:
         f"Timed steps took {times} times an undisturbed one: times of short ops include the "
         "profiler's own cost."
     ]
+
+
+def _negative(profile: Profile) -> list[str]:
+    count = int((profile.launches["duration"].to_numpy() < 0).sum())
+    rows = _plural(count, "row has", "rows have")
+    return [f"{rows} a negative time: it counts as not known."] if count else []
 
 
 def _plural(count: int, one: str, many: str) -> str:

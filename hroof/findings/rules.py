@@ -137,7 +137,8 @@ def _layer(run: Context, point: Point) -> Finding:
     layer = point.key["layer"]
     title = (
         f"Layer {layer}{_left_out(run, layer)} takes {si(point.time, 's')} a step, "
-        f"{number(point.headroom, 2)} times what its ceilings allow; {point.bound} bounds {percent(point.bound_share, 0)} of the attainable."
+        f"{number(point.headroom, 2)} times what its ceilings allow; {point.bound} bounds "
+        f"{percent(point.bound_share, 0)} of the attainable."
     )
     assumption = "Every launch of the layer reaches the ceiling that bounds it."
     saves = point.recoverable_time

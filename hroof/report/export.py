@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hroof.errors import OutputError, UsageError
 from hroof.files import Write, json_ready, json_writer, write_atomic
 from hroof.findings import findings, verdict, warnings
+from hroof.report.plain import no_formula
 from hroof.report.schema import JSON_SCHEMA, REPORT_SCHEMA
 from hroof.roofline import Coverage, Pair, Point, Totals, check_keys, coverage, points, totals
 from hroof.roofline.bounds import PAIRS
@@ -184,6 +185,9 @@ def write(
 ) -> Path:
     """Write a report; the suffix says which kind. The file appears whole or not at all.
 
+    In CSV an apostrophe precedes text that starts with ``= + - @``, a tab or a carriage return, so
+    that a spreadsheet does not take a name for a formula.
+
     Args:
         profile: What was collected.
         machine: Its ceilings, or None.
@@ -234,6 +238,9 @@ def _write_csv(
     profile: Profile, machine: Machine | None, by: tuple[str, ...], suffix: str
 ) -> Write:
     frame = to_frame(profile, machine, by)
+    for name in frame.columns[frame.dtypes != "float64"]:
+        column = frame[name].astype(object)
+        frame[name] = [no_formula(cell) if isinstance(cell, str) else cell for cell in column]
     return _as_text(frame.to_csv(index=False, lineterminator="\n"))
 
 

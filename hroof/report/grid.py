@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hroof.report.plain import clipped, visible
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -29,7 +31,10 @@ class Grid:
 
 
 def show(console: Console, grid: Grid) -> None:
-    """Print a grid: as a table where it fits, else every row as a name and a paragraph of facts."""
+    """Print a grid: as a table where it fits, else every row as a name and a paragraph of facts.
+
+    A table clips long names in the middle; a paragraph has them whole.
+    """
     table = _table(grid)
     needed = _natural_width(console, table)
     if needed <= console.width:
@@ -53,7 +58,8 @@ def _table(grid: Grid) -> Table:
         left = number < grid.names
         table.add_column(Text(header), justify="left" if left else "right", no_wrap=True)
     for row in grid.rows:
-        table.add_row(*(Text(cell) for cell in row))
+        names = [clipped(visible(cell)) for cell in row[: grid.names]]
+        table.add_row(*map(Text, [*names, *map(visible, row[grid.names :])]))
     return table
 
 
@@ -68,10 +74,10 @@ def _paragraph(console: Console, grid: Grid, row: Sequence[str]) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    name = " · ".join(row[: grid.names])
+    name = visible(" · ".join(row[: grid.names]))
     facts = zip(grid.headers[grid.names :], row[grid.names :], strict=True)
     console.print(Text(name, style="bold", overflow="fold"))
-    for line in _packed([f"{header} {cell}" for header, cell in facts], console.width - 2):
+    for line in _packed([visible(f"{header} {cell}") for header, cell in facts], console.width - 2):
         console.print(Padding(Text(line, overflow="fold"), (0, 0, 0, 2)))
 
 

@@ -6,6 +6,8 @@ import io
 import shutil
 from typing import TYPE_CHECKING
 
+from hroof.report.plain import visible
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -37,7 +39,7 @@ def heading(console: Console, text: str) -> None:
     from rich.text import Text
 
     console.print()
-    console.print(Text(text, style="bold underline"))
+    console.print(Text(visible(text), style="bold underline"))
 
 
 def line(console: Console, text: str, *, indent: int = 0) -> None:
@@ -45,7 +47,7 @@ def line(console: Console, text: str, *, indent: int = 0) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    console.print(Padding(Text(text, overflow="fold"), (0, 0, 0, indent)))
+    console.print(Padding(Text(visible(text), overflow="fold"), (0, 0, 0, indent)))
 
 
 def panel(console: Console, title: str, said: Verdict) -> None:
@@ -53,7 +55,7 @@ def panel(console: Console, title: str, said: Verdict) -> None:
     from rich.panel import Panel
     from rich.text import Text
 
-    body = Text(said.text, style="bold", overflow="fold")
-    body.append(f"\nWhy: {said.why}\nNext: {said.next}", style="not bold")
+    body = Text(visible(said.text), style="bold", overflow="fold")
+    body.append(f"\nWhy: {visible(said.why)}\nNext: {visible(said.next)}", style="not bold")
     style = "green" if said.supported else "yellow"
-    console.print(Panel(body, title=Text(title), border_style=style))
+    console.print(Panel(body, title=Text(visible(title)), border_style=style))

@@ -150,5 +150,5 @@ def _container_depths(profile: Profile, launches: pd.DataFrame) -> dict[str, int
 
 def _outside(everything: pd.DataFrame, inside: pd.DataFrame) -> float:
     total = _sum(np.nan_to_num(values(inside, "duration")))
-    whole = _sum(np.nan_to_num(values(everything, "duration")))
+    whole = _sum(np.maximum(np.nan_to_num(values(everything, "duration")), 0.0))
     return max(whole - total, 0.0) / total if total > 0 else float("nan")

@@ -44,9 +44,16 @@ def missing_name(key: str) -> str:
 
 
 def captured(launches: pd.DataFrame) -> pd.DataFrame:
-    """The rows inside captured steps; every row where there are no steps at all."""
+    """The rows inside captured steps; every row where there are no steps at all.
+
+    A negative duration is no time: it counts as not known.
+    """
     inside = launches["step"].to_numpy() >= 0
-    return launches[inside] if inside.any() else launches
+    chosen = launches[inside] if inside.any() else launches
+    negative = chosen["duration"].to_numpy() < 0
+    if not negative.any():
+        return chosen
+    return chosen.assign(duration=chosen["duration"].mask(negative))
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from hroof.findings import Finding, findings, machine_mismatch, verdict, warning
 from hroof.findings.finding import count, launches_text, severity_of
 from hroof.machine import Ceiling, Machine
 from hroof.profile import Profile
+from hroof.roofline import totals
 from hroof.units import MemoryLevel, Pipe, Precision
 
 RUN = {"steps": [{"step": i, "wall": 1e-4} for i in range(3)], "device": "cpu"}
@@ -418,6 +419,16 @@ class TestWarnings:
         ]
         like = Profile.from_rows(build.rows(), build.run() | {"undisturbed_step": 4e-4})
         assert warnings(like, build.machine()) == []
+
+    def test_negative_times_are_told_and_left_out(self, build: SimpleNamespace) -> None:
+        good = build.row("a", "forward", "mm", 40, **build.flop(matrix_fp32=1e6))
+        bad = build.row("a", "forward", "mm", -30, **build.flop(matrix_fp32=1e6))
+        found = warnings(steps([good, bad]), build.machine())
+        assert "3 rows have a negative time: it counts as not known." in found
+        assert totals(steps([good, bad])).time == pytest.approx(40e-6)
+        alone = Profile.from_rows([bad])
+        assert "1 row has a negative time: it counts as not known." in warnings(alone, None)
+        assert not any("negative" in text for text in warnings(steps([good]), build.machine()))
 
     def test_other_settings_than_those_of_the_ceilings(self, build: SimpleNamespace) -> None:
         profile = Profile.from_rows(build.rows(), build.run() | {"facts": {"threads": 2, "x": 1}})
