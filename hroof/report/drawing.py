@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _LABELS = 12
+_BESIDE = 4.0
 
 
 @dataclass(frozen=True)
@@ -179,36 +180,66 @@ class Drawing:
         text.set_color(INK if roof.used else MUTED)
         extent = text.get_window_extent(self.renderer)
         width, height = extent.width + 4, extent.height
-        lines = [
+        crossing = [
             box
             for other in self.scene.roofs
-            if other is not roof and other.label
+            if other.sloped != roof.sloped
             for box in self._line(other)
         ]
-        layout = Layout(self.layout.frame, [*self.layout.taken, *lines])
+        layout = Layout(self.layout.frame, [*self.layout.taken, *crossing])
         choices = list(self._roof_places(roof, width, height))
-        x, y, angle = next(
+        x, y, angle, lift = next(
             (c for c in choices if layout.free(along(c[0], c[1], width, height, c[2]))), choices[0]
         )
         self.layout.take(*along(x, y, width, height, angle))
         self._move(text, (x, y))
         text.set(rotation=math.degrees(angle), rotation_mode="anchor", ha="left", va="bottom")
+        if lift > _BESIDE:
+            cos, sin = math.cos(angle), math.sin(angle)
+            start = (x + 4 * cos, y + 4 * sin)
+            self._pointer(start, (start[0] + lift * sin, start[1] - lift * cos))
 
     def _roof_places(
         self, roof: Roof, width: float, height: float
-    ) -> Iterator[tuple[float, float, float]]:
-        """Lower left corners and angles along the visible part: slopes from the left, peaks from
-        the right, above the line and then below it."""
+    ) -> Iterator[tuple[float, float, float, float]]:
+        """Lower left corners, angles and distances from the line, along the visible part.
+
+        Slopes from the left and peaks from the right: above the line and then below it where no
+        parallel roof is in the way, then in two rows above all parallel roofs.
+        """
         (px, py), end, angle = self._visible(roof)
         room = max(math.dist((px, py), end) - width, 0.0)
-        for drop in (-2.0, height + 3.0):
+        apart = self._parallel(roof, (px, py), angle)
+        beside = [
+            lift
+            for lift in (_BESIDE, -height - 3.0)
+            if not any(lift - 2 < other < lift + height for other in apart)
+        ]
+        top = max([0.0, *apart]) + _BESIDE
+        for lift in (*beside, top, top + height + 2.0):
             for step in range(9):
                 reach = room * (0.02 + 0.11 * step if roof.sloped else 0.99 - 0.12 * step)
                 yield (
-                    px + reach * math.cos(angle) + drop * math.sin(angle),
-                    py + reach * math.sin(angle) - drop * math.cos(angle),
+                    px + reach * math.cos(angle) - lift * math.sin(angle),
+                    py + reach * math.sin(angle) + lift * math.cos(angle),
                     angle,
+                    lift,
                 )
+
+    def _parallel(self, roof: Roof, start: tuple[float, float], angle: float) -> list[float]:
+        """Pixels from a roof to each parallel one, above it positive."""
+        others = [o for o in self.scene.roofs if o is not roof and o.sloped == roof.sloped]
+        starts = [self._visible(other)[0] for other in others]
+        return [
+            (y - start[1]) * math.cos(angle) - (x - start[0]) * math.sin(angle) for x, y in starts
+        ]
+
+    def _pointer(self, start: tuple[float, float], end: tuple[float, float]) -> None:
+        """A thin line from a label to its roof, with a dot on it."""
+        xs, ys = zip(*self.axes.transData.inverted().transform((start, end)), strict=True)
+        self.axes.plot(
+            xs, ys, color=INK, linewidth=0.7, marker=".", markevery=[1], markersize=4, zorder=3
+        )
 
     def _visible(self, roof: Roof) -> tuple[tuple[float, float], tuple[float, float], float]:
         """Ends of the line within the axes, in pixels, and its angle."""

@@ -13,6 +13,7 @@ import textwrap
 import xml.etree.ElementTree as ET
 from itertools import combinations
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -251,6 +252,48 @@ def test_labels_overlap_neither_each_other_nor_markers(small: Machine) -> None:
     for marker in artists.markers[L1]:
         x, y = artists.axes.transData.transform(center(marker))
         assert not any(b.x0 < x < b.x1 and b.y0 < y < b.y1 for b in boxes)
+
+
+def close_roofs(build: SimpleNamespace) -> Machine:
+    rates = {"l1": 22e9, "l2": 18.1e9, "l3": 14.6e9, "dram": 8.46e9}
+    peaks = {
+        (Pipe.MATRIX, Precision.FP32): Ceiling(225e9),
+        (Pipe.VECTOR, Precision.FP32): Ceiling(225e9),
+        (Pipe.MATRIX, Precision.BF16): Ceiling(270e9),
+    }
+    bandwidths = {MemoryLevel(name): Ceiling(rate) for name, rate in rates.items()}
+    machine: Machine = build.machine(peaks=peaks, bandwidths=bandwidths)
+    return machine
+
+
+def test_labels_of_close_roofs_touch_neither_each_other_nor_another_roof(
+    build: SimpleNamespace,
+) -> None:
+    from matplotlib.path import Path as Outline
+
+    machine = close_roofs(build)
+    artists = roofline(points(build.profile(), machine, ("layer", "phase")), machine)
+    artists.figure.canvas.draw()
+    labels = {name: t for name, t in texts_of(artists).items() if name.endswith(("B/s", "FLOP/s"))}
+    assert len(labels) == 6
+    corners = {}
+    for name, text in labels.items():
+        angle = text.get_rotation()
+        text.set_rotation(0)
+        box = text.get_window_extent()
+        text.set_rotation(angle)
+        x, y = box.x0, box.y0
+        cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+        square = [(0, 0), (box.width, 0), (box.width, box.height), (0, box.height)]
+        corners[name] = [(x + u * cos - v * sin, y + u * sin + v * cos) for u, v in square]
+    outlines = {name: Outline([*square, square[0]]) for name, square in corners.items()}
+    found = artists.roofs.values()
+    lines = [Outline(line.get_transform().transform(line.get_xydata())) for line in found]
+    for name, outline in outlines.items():
+        for line in lines:
+            assert not outline.intersects_path(line, filled=True), name
+        others = [other for known, other in outlines.items() if known != name]
+        assert not any(outline.intersects_path(other, filled=True) for other in others), name
 
 
 def test_labels_go_to_the_longest(small: Machine) -> None:
