@@ -103,6 +103,9 @@ class Capture(Protocol):
     def profile(self) -> Profile | None:
         """What was collected, or None when nothing was; valid after ``DONE``."""
 
+    def flush(self) -> None:
+        """The region is about to end: tell it of steps that ended and were not told yet."""
+
     def release(self) -> None:
         """The region is over: leave nothing behind."""
 

@@ -30,7 +30,8 @@ class Profile:
             region), ``framework``, ``versions``, ``device``, ``schedule`` (skip, steps), ``steps``
             (list of ``{"step", "wall"}`` with the wall time in seconds), ``how`` (how time and work
             were got), ``status`` (``complete``, ``partial`` with ``status_reason``), ``warnings``
-            (list of sentences), ``layers`` (list of ``{"name", "type", "depth", "parameters"}`` in
+            (list of sentences), ``undisturbed_step`` (seconds of a
+            step before the captured ones, or null), ``layers`` (list of ``{"name", "type", "depth", "parameters"}`` in
             model order), ``ops_without_rule`` (names), ``model_flop``.
     """
 

@@ -17,6 +17,7 @@ from hroof.regions import marks
 from hroof.regions.interrupts import uninterrupted
 from hroof.regions.marks import Kind, Mark
 from hroof.regions.outcome import Outcome, Status, tell
+from hroof.regions.pace import Pace
 from hroof.regions.switches import switched_off
 from hroof.regions.wrapping import inside
 
@@ -80,6 +81,7 @@ class Region:
     _decorates: bool = False
     _timed: int = 0
     _blurred: bool = False
+    _pace: Pace = field(default_factory=Pace)
     _lock: Any = field(default_factory=threading.RLock)
     _handles: list[marks.Handles] = field(default_factory=list)
     _step_handles: marks.Handles = ()
@@ -164,6 +166,8 @@ class Region:
             with _current_lock:
                 if self in _current:
                     _current.remove(self)
+            if self._capture is not None and self._owns and self.stage is not Stage.DONE:
+                self._capture.flush()
             self._end_step_mark()
             if self._owns and self.stage is not Stage.DONE:
                 self._finish(error)
@@ -187,6 +191,8 @@ class Region:
             if first_word and self.finished_steps:
                 return  # the optimizer step of this same step has been counted already
             self.finished_steps += count
+            if self.stage is Stage.SKIP:
+                self._pace.step_ended(count)
             if self._capture is None or not self._owns or self.stage is Stage.DONE:
                 return
             try:
@@ -280,6 +286,7 @@ class Region:
                     "name": self.name,
                     "status": str(status),
                     "status_reason": reason,
+                    "undisturbed_step": self._pace.median(),
                 }
             )
         self.outcome = Outcome(status, profile, reason)

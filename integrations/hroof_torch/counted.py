@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -72,6 +73,7 @@ class CountingStep:
         self._passes: list[Pass] = []
         self._gradients: OptimizerSplit | None = None
         self._stream: list[CountedOp[Where] | str] = []
+        self._thread = 0
         self._mode: CountingMode[Where] | None = None
 
     @property
@@ -82,6 +84,7 @@ class CountingStep:
     def start(self) -> None:
         """Begin to count on this thread."""
         self._stream.clear()
+        self._thread = threading.get_ident()
         self._mode = CountingMode(record=self._stream.append, where=self.where)
         self._mode.__enter__()
 
@@ -89,7 +92,10 @@ class CountingStep:
         """Stop counting; safe to call twice."""
         self._find_zeroed()
         if self._mode is not None and self._mode.active:
-            self._mode.__exit__(None, None, None)
+            if self._thread == threading.get_ident():
+                self._mode.__exit__(None, None, None)
+            else:  # a mode can only be left by its own thread
+                self._mode.retire()
         while self._passes:
             self._passes.pop().sums.forget()
 
@@ -207,7 +213,8 @@ def mark_cut_short(timed: Sequence[Timed], counted: Sequence[Counted]) -> None:
         counted: Ops of the counted step.
     """
     known = Counter(_place(op) for op in counted if op.recompute)
-    for op, following in zip(timed, [*timed[1:], None], strict=True):
+    for index, op in enumerate(timed):
+        following = timed[index + 1] if index + 1 < len(timed) else None
         last = following is None or not following.recompute
         if op.recompute and last and op.counted is None and op.ordinal >= known[_place(op)]:
             op.composite = True

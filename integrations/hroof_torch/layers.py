@@ -215,7 +215,9 @@ class LayerMap:
                 if len(models) <= 1 and layer.root in models and layer.path
                 else [labels[layer.root]]
             )
-            names.append(".".join([*prefix, layer.path] if layer.path else prefix))
+            name = ".".join([*prefix, layer.path] if layer.path else prefix)
+            # A lone surrogate cannot be written anywhere; it is shown escaped.
+            names.append(name.encode("utf-8", "backslashreplace").decode("utf-8"))
         return names
 
 

@@ -49,6 +49,20 @@ def replace_engine_run_backward(function: Any) -> None:
     torch.autograd.graph._engine_run_backward = function
 
 
+def within_another_step(optimizer: Any) -> bool:
+    """Whether the hook that calls this serves a step that the optimizer took within its own step.
+
+    PyTorch wraps ``step`` once per class, so that a class which calls ``super().step()`` runs the hooks twice.
+    """
+    around, frame = 0, sys._getframe(1)
+    while frame is not None and around < 2:
+        code = frame.f_code
+        if code.co_name == "wrapper" and code.co_filename == _optimizer.__file__:
+            around += frame.f_locals.get("self") is optimizer
+        frame = frame.f_back  # type: ignore[assignment]
+    return around >= 2
+
+
 def is_last_post_hook(handle: Any) -> bool:
     """Whether a global optimizer post hook is the last of all.
 
@@ -155,6 +169,39 @@ def unseen_in_graphs(function: Function) -> Function:
 def has_cuda_events() -> bool:
     """Whether a profiler can be expected to see device kernels."""
     return bool(torch.cuda.is_available())
+
+
+def foreign_profiler() -> bool:
+    """Whether a profiler of the program runs, or has been prepared by a schedule's warm-up."""
+    if torch._C._autograd._profiler_enabled():
+        return True
+    kinds = (torch.profiler.profile,)
+    live = (value for value in gc.get_objects() if issubclass(type(value), kinds))
+    warming = torch.profiler.ProfilerAction.WARMUP
+    return any(getattr(profiler, "current_action", None) == warming for profiler in live)
+
+
+def before_profiling(call: Callable[[], None]) -> Callable[[], None]:
+    """Let ``call`` run before anybody prepares or starts a profiler; the result takes it back."""
+    module = torch.autograd.profiler
+    names = ("_prepare_profiler", "_enable_profiler")
+    originals = {name: getattr(module, name) for name in names}
+
+    def undo() -> None:
+        for name, original in originals.items():
+            setattr(module, name, original)
+
+    def wrapped(original: Any) -> Any:
+        @functools.wraps(original)
+        def begin(*args: Any, **kwargs: Any) -> Any:
+            call()
+            return original(*args, **kwargs)
+
+        return begin
+
+    for name, original in originals.items():
+        setattr(module, name, wrapped(original))
+    return undo
 
 
 def all_threads() -> Any:

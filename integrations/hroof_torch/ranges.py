@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,16 +68,31 @@ def keeps_graph(args: tuple[Any, ...]) -> bool:
 
 
 class TraceRanges:
-    """Opens a range in the trace for every frame."""
+    """Opens a range in the trace for every frame that begins while the profiler runs.
+
+    Attributes:
+        running: The profiler has started and has not been asked to stop. A range that was entered outside a
+            session must not be left inside one.
+    """
+
+    def __init__(self) -> None:
+        self.running = False
 
     def enter(self, frame: Frame, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Open the frame's range."""
+        if not self.running:
+            return
         graph = frame.phase is Phase.BACKWARD and frame.layer is None and keeps_graph(args)
         frame.notes = private.RecordRange(name_of(frame, keeps_graph=graph))
         frame.notes.__enter__()
 
     def leave(self, frame: Frame, output: Any) -> None:
         """Close it."""
-        if frame.notes is not None:
-            frame.notes.__exit__(None, None, None)
-            frame.notes = None
+        opened, frame.notes = frame.notes, None
+        if opened is not None:
+            try:
+                opened.__exit__(None, None, None)
+            except (
+                RuntimeError
+            ):  # the session changed on this thread meanwhile; the program must not notice
+                logging.getLogger("hroof").debug("a range was left outside its session")

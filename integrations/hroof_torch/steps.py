@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from hroof.integration import StepSink
+from hroof.integration import Stage, StepSink
 from hroof_torch import private
 
 _FORGET_AFTER = 2
@@ -35,6 +36,8 @@ class StepFinder:
         self._sink = sink
         self._first = first
         self._calling = False
+        self._opener = threading.get_ident()
+        self._home: int | None = None
         self._last: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._stepped: weakref.WeakSet[Any] = weakref.WeakSet()
         self._guessed: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -43,6 +46,7 @@ class StepFinder:
         self._known = False
         self._hook: Any = None
         self._stopped = False
+        self._waiting = 0
         self.optimizer_steps = 0
 
     def start(self, *, look_around: bool) -> None:
@@ -73,19 +77,35 @@ class StepFinder:
 
     @private.unseen_in_graphs
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if self._stopped:
+        if self._stopped or private.within_another_step(optimizer):
             return
         self._calling = True
         try:
             self._first(optimizer)
-            self._count(optimizer)
+            if self._is_home():
+                self._count(optimizer)
         finally:
             self._calling = False
+
+    def _is_home(self) -> bool:
+        """Whether this thread's steps are the region's: the opener's, or those of the first that steps.
+
+        Other threads train models of their own; a stage must begin and end in one thread.
+        """
+        here = threading.get_ident()
+        if self._home is None or (here == self._opener and self._home != here and self._may_move()):
+            self._home = here
+        return self._home == here
+
+    def _may_move(self) -> bool:
+        """Whether the region has not begun to capture another thread's steps."""
+        self._stepped.clear()
+        return getattr(self._sink, "stage", Stage.SKIP) is Stage.SKIP
 
     def _count(self, optimizer: Any) -> None:
         self.optimizer_steps += 1
         if self._alone is not None and self._alone() is optimizer:
-            self._sink.boundary(count=1, clean=True)  # the short way of all steps but the first
+            self._tell(1, True)  # the short way of all steps but the first
             return
         repeated = optimizer in self._stepped
         if repeated:
@@ -99,7 +119,24 @@ class StepFinder:
             self._next_cycle()
         self._alone = weakref.ref(optimizer) if whole and len(self._last) == 1 else None
         if repeated or whole:
-            self._sink.boundary(count=int(repeated) + int(whole), clean=whole)
+            self._tell(int(repeated) + int(whole), whole)
+
+    def _tell(self, count: int, clean: bool) -> None:
+        """Pass a boundary on; one inside a backward pass of a captured step waits for ``flush``.
+
+        A profiler or a dispatch mode must not end inside a backward pass: the engine would bring it back.
+        """
+        captured = getattr(self._sink, "stage", Stage.SKIP) in (Stage.COUNT, Stage.TIME)
+        if captured and clean and private.current_graph_task_id() != -1:
+            self._waiting += count
+        else:
+            self._sink.boundary(count=count, clean=clean)
+
+    def flush(self) -> None:
+        """Pass on the boundaries that waited for the end of a backward pass."""
+        count, self._waiting = self._waiting, 0
+        if count:
+            self._sink.boundary(count=count, clean=True)
 
     def _drop_bystanders(self) -> None:
         """A step is over: whoever was only alive when it began, and took no part, is not of the loop."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -21,10 +22,26 @@ class TimedSteps:
     def __init__(self) -> None:
         self._profiler: Any = None
         self._finished: Any = None
+        self._unwatch: Callable[[], None] = _nothing
+        self.ranges = ranges.TraceRanges()
+        self.foreign = ""
 
-    def start(self) -> None:
-        """Begin a session, dropping an earlier one."""
+    def start(self, *, all_threads: bool = False) -> None:
+        """Begin a session, dropping an earlier one.
+
+        Only one profiler can run in a process: beside one of the program's own none is started, and when the
+        program starts one, the session ends first. ``foreign`` then says so.
+
+        Args:
+            all_threads: Hear every thread, not only this one and those of the autograd engine.
+        """
         self.stop()
+        self._finished = None
+        if private.foreign_profiler():
+            self.foreign = (
+                "The program's own profiler was running, so hroof took no times beside it"
+            )
+            return
         activities = [ProfilerActivity.CPU]
         if private.has_cuda_events():
             activities.append(ProfilerActivity.CUDA)
@@ -32,14 +49,23 @@ class TimedSteps:
         self._profiler = profile(
             activities=activities,
             record_shapes=True,
-            experimental_config=private.all_threads(),
+            experimental_config=private.all_threads() if all_threads else None,
         )
         with _quiet_stderr():
             self._profiler.start()
+        self._unwatch = private.before_profiling(self._give_way)
+        self.ranges.running = True
         ranges.mark_step()
+
+    def _give_way(self) -> None:
+        """The program starts a profiler of its own: end the session, keep what is whole."""
+        self.stop()
+        self.foreign = "The program started its own profiler, so hroof stopped taking times"
 
     def step_ended(self) -> None:
         """A step has just ended."""
+        if self._profiler is None:
+            return
         if private.has_cuda_events():
             torch.cuda.synchronize()
         ranges.mark_step()
@@ -49,6 +75,8 @@ class TimedSteps:
         if self._profiler is None:
             return
         profiler, self._profiler = self._profiler, None
+        self.ranges.running = False
+        self._unwatch()
         if private.has_cuda_events():
             torch.cuda.synchronize()
         with _quiet_stderr():
@@ -61,6 +89,10 @@ class TimedSteps:
             return None
         results = self._finished.profiler.kineto_results
         return read_trace(read_kineto(results.events(), profiler_signature), is_composite)
+
+
+def _nothing() -> None:
+    """Nothing to undo."""
 
 
 @contextlib.contextmanager

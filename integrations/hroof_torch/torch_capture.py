@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import math
 import os
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -14,6 +17,7 @@ from hroof.attribution import Counted, Timed, join
 from hroof.integration import Stage, StepSink
 from hroof.profile import Profile
 from hroof.regions import listeners
+from hroof.units import Phase
 from hroof_torch import private
 from hroof_torch.build import Table
 from hroof_torch.ceilings import device as describe_device
@@ -24,7 +28,6 @@ from hroof_torch.folding import fold_regions
 from hroof_torch.layers import LOSS, LOSS_NAME, LayerMap
 from hroof_torch.marking import MarkRanges
 from hroof_torch.optimizers import ParameterShapes
-from hroof_torch.ranges import TraceRanges
 from hroof_torch.recounting import Recounting
 from hroof_torch.rows import COMPILED_OP, Trace
 from hroof_torch.steps import StepFinder
@@ -61,6 +64,9 @@ class TorchCapture:
         self._looked = False
         self._following: tuple[Any, ...] = ()
         self._marked_at = 0
+        self._home = threading.get_ident()
+        self._passes_here = False
+        self._works_elsewhere = False
         self._finder.start(look_around=steps.skip < 2)
 
     def stage(self, stage: Stage) -> None:
@@ -81,6 +87,8 @@ class TorchCapture:
 
     def enter(self, frame: Frame, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """As an observer: hand on to the counter, once it is known which one may follow this step."""
+        if frame.outermost and private.current_graph_task_id() == -1:
+            self._finder.flush()
         if self._waiting is not None and private.current_graph_task_id() == -1:
             begin, self._waiting = self._waiting, None
             begin()
@@ -88,9 +96,17 @@ class TorchCapture:
             for observer in self._following[1:]:
                 observer.enter(frame, args, kwargs)
         if self._stage is Stage.COUNT:
+            self._notice_thread(frame)
             if self._count_live and frame.module is not None and self._is_compiled(frame.module):
                 self._replay_from_here()
             self._counter().enter(frame, args, kwargs)
+
+    def _notice_thread(self, frame: Frame) -> None:
+        """Whether the backward passes of the step are started by other threads only."""
+        if frame.phase is Phase.BACKWARD and frame.layer is None:
+            here = threading.get_ident() == self._home
+            self._passes_here = self._passes_here or here
+            self._works_elsewhere = not self._passes_here
 
     def leave(self, frame: Frame, output: Any) -> None:
         """As an observer: hand on to the counter."""
@@ -123,7 +139,7 @@ class TorchCapture:
         marking = [MarkRanges(self._layers, self._tracker)] if listeners() else []
         by_stage: dict[Stage, list[Any]] = {
             Stage.COUNT: [self._losses, *marking],
-            Stage.TIME: [self._parameters, *marking, TraceRanges()],
+            Stage.TIME: [self._parameters, *marking, self._timed.ranges],
         }
         self._following = (self, *by_stage.get(self._stage, []))
         self._tracker.attach(*self._following)
@@ -135,6 +151,8 @@ class TorchCapture:
         self._looked = False
         compiled = private.dynamo_graph_count() > 0 or self._may_compile_yet()
         self._count_live = not compiled
+        self._home = threading.get_ident()
+        self._works_elsewhere = False
         self._attach()
         self._counter().start()
 
@@ -142,7 +160,7 @@ class TorchCapture:
         self._stop_counting()
         self._stage = Stage.TIME
         self._attach()
-        self._timed.start()
+        self._timed.start(all_threads=self._works_elsewhere)
         self._marked_at = self._finished_steps()
 
     def _stop_counting(self) -> None:
@@ -175,6 +193,10 @@ class TorchCapture:
             self._tracker.detach()
             self._stage = Stage.DONE
 
+    def flush(self) -> None:
+        """Tell the region of boundaries that waited for the end of a backward pass."""
+        self._finder.flush()
+
     def release(self) -> None:
         """The region is over, and no hook is being called: leave nothing behind."""
         self._finder.stop()
@@ -188,6 +210,10 @@ class TorchCapture:
 
     def profile(self) -> Profile | None:
         """What was collected; None when no step was timed or counted."""
+        with _without_collector():
+            return self._build()
+
+    def _build(self) -> Profile | None:
         trace = self._timed.trace()
         if trace is None and not self._counted:
             return None
@@ -288,6 +314,10 @@ class TorchCapture:
         if self._count_live is False:
             found += self._compiled.warnings()
         found += _unjoined_regions(trace)
+        if self._timed.foreign:
+            found.append(
+                f"{self._timed.foreign}: only one profiler can run at a time. Remove it, or move the region."
+            )
         if trace is not None and len(trace.steps) < self._region.steps:
             found.append(f"Only {len(trace.steps)} of {self._region.steps} steps were timed.")
         if self._finder.optimizer_steps and not getattr(self._region, "explicit", False):
@@ -326,6 +356,18 @@ def _unjoined_regions(trace: Trace | None) -> list[str]:
         f"{len(rows)} compiled regions have a time but no work: {outside} ran outside every module, where they "
         "cannot be replayed."
     ]
+
+
+@contextlib.contextmanager
+def _without_collector() -> Iterator[None]:
+    """Leave the garbage collector off while a large table is built: it would take half of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _device_of(trace: Trace | None) -> str:

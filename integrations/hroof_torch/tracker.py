@@ -204,11 +204,15 @@ class Tracker:
 
     @private.unseen_in_graphs
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if private.within_another_step(optimizer):
+            return
+        self.step_ended(optimizer)  # its last step, if that raised: nobody told of its end
         self._enter(Frame(Phase.OPTIMIZER, optimizer=optimizer), (), {})
 
     @private.unseen_in_graphs
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        self.step_ended(optimizer)
+        if not private.within_another_step(optimizer):
+            self.step_ended(optimizer)
 
     def step_ended(self, optimizer: Any) -> None:
         """The step of an optimizer ends."""

@@ -33,6 +33,9 @@ class Capture:
     def profile(self) -> Profile | None:
         return Profile.from_rows([{"op": "aten::mm"}]) if self.timed else None
 
+    def flush(self) -> None:
+        pass
+
     def release(self) -> None:
         pass
 

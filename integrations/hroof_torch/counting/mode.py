@@ -66,6 +66,11 @@ class CountingMode(TorchDispatchMode, Generic[W]):
         self._where = where
         self._counter = Counter()
         self._entered = 0
+        self._retired = False
+
+    def retire(self) -> None:
+        """Count nothing any more, for a mode that its thread has no occasion to leave."""
+        self._retired = True
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -95,6 +100,8 @@ class CountingMode(TorchDispatchMode, Generic[W]):
     ) -> Any:
         """Run an op and count it."""
         kwargs = kwargs or {}
+        if self._retired:
+            return func(*args, **kwargs)
         if types and not all(map(_is_plain, types)):
             return NotImplemented  # the subclass acts first; what it runs inside comes back here
         info = op_info(func)

@@ -47,7 +47,9 @@ def test_ranges_lie_in_the_trace_and_are_balanced() -> None:
     layers = LayerMap()
     tracker = Tracker(layers)
     with profile(activities=[ProfilerActivity.CPU]) as profiler:
-        tracker.attach(TraceRanges())
+        observer = TraceRanges()
+        observer.running = True
+        tracker.attach(observer)
         ranges.mark_step()
         model(torch.ones(4, 2)).sum().backward()
         with pytest.raises(RuntimeError):

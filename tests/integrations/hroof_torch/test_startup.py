@@ -54,6 +54,9 @@ class FakeCapture:
     def profile(self) -> Any:
         return None
 
+    def flush(self) -> None:
+        pass
+
     def release(self) -> None:
         self._hook.remove()
 

@@ -179,6 +179,22 @@ def test_every_kind_of_optimizer_is_heard(
     assert sink.total == 3
 
 
+def test_a_step_within_a_step_is_no_step_of_its_own(sink: Sink, finder: StepFinder) -> None:
+    class Careful(torch.optim.SGD):
+        def step(self, closure: None = None) -> None:
+            super().step(closure)
+
+    plain_model, plain = optimizer()  # from now on the hooks are in SGD.step too
+    model = nn.Linear(3, 2)
+    careful = Careful(model.parameters(), 0.1)
+    for _ in range(4):
+        backward(model)
+        careful.step()
+    assert finder.optimizer_steps == 4
+    assert sink.total == 4
+    assert plain and plain_model
+
+
 def test_closures_of_lbfgs_are_one_step(sink: Sink, finder: StepFinder) -> None:
     model = nn.Linear(3, 2)
     lbfgs = torch.optim.LBFGS(model.parameters(), max_iter=3)

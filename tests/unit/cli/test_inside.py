@@ -34,6 +34,9 @@ class Capture:
     def profile(self) -> Profile | None:
         return self._profile
 
+    def flush(self) -> None:
+        pass
+
     def release(self) -> None:
         pass
 

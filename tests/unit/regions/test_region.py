@@ -27,6 +27,7 @@ class NotedCapture:
         self.steps = steps
         self.log: list[str] = []
         self.released = False
+        self.flushed = False
 
     def stage(self, stage: Stage) -> None:
         self.log.append(str(stage))
@@ -36,6 +37,9 @@ class NotedCapture:
 
     def profile(self) -> Profile | None:
         return Profile.from_rows([{"op": "aten::mm"}]) if "time" in self.log else None
+
+    def flush(self) -> None:
+        self.flushed = True
 
     def release(self) -> None:
         self.released = True
@@ -82,6 +86,18 @@ def test_the_capture_is_released_at_the_end(fake: FakeIntegration) -> None:
     with region:
         assert not fake.captures[0].released
     assert fake.captures[0].released
+    assert fake.captures[0].flushed
+
+
+def test_the_pace_of_the_steps_before_is_kept(fake: FakeIntegration) -> None:
+    region = Region(skip=4, steps=1)
+    run(region, 8)
+    assert region.outcome.profile is not None
+    assert region.outcome.profile.run["undisturbed_step"] > 0
+    hurried = Region(skip=0, steps=1)
+    run(hurried, 3)
+    assert hurried.outcome.profile is not None
+    assert hurried.outcome.profile.run["undisturbed_step"] is None
 
 
 def test_counts_the_first_step_when_nothing_is_skipped(fake: FakeIntegration) -> None:
