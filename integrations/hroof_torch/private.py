@@ -49,18 +49,35 @@ def replace_engine_run_backward(function: Any) -> None:
     torch.autograd.graph._engine_run_backward = function
 
 
+_NEAR = 14
+"""Frames in which a step that calls another one is looked for; the whole stack would cost more."""
+
+
+@functools.lru_cache(maxsize=256)
+def _may_nest(kind: type) -> bool:
+    """Whether a class of optimizers inherits a step that its own may call."""
+    own = [c for c in kind.__mro__ if "step" in vars(c) and c is not torch.optim.Optimizer]
+    return len(own) > 1
+
+
 def within_another_step(optimizer: Any) -> bool:
     """Whether the hook that calls this serves a step that the optimizer took within its own step.
 
     PyTorch wraps ``step`` once per class, so that a class which calls ``super().step()`` runs the hooks twice.
     """
-    around, frame = 0, sys._getframe(1)
-    while frame is not None and around < 2:
+    kind: Any = type(optimizer)
+    if not _may_nest(kind):
+        return False
+    wrappers = []
+    frame = sys._getframe(1)
+    for _ in range(_NEAR):
         code = frame.f_code
         if code.co_name == "wrapper" and code.co_filename == _optimizer.__file__:
-            around += frame.f_locals.get("self") is optimizer
-        frame = frame.f_back  # type: ignore[assignment]
-    return around >= 2
+            wrappers.append(frame)
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return len(wrappers) > 1 and sum(w.f_locals.get("self") is optimizer for w in wrappers) > 1
 
 
 def is_last_post_hook(handle: Any) -> bool:
@@ -175,9 +192,10 @@ def foreign_profiler() -> bool:
     """Whether a profiler of the program runs, or has been prepared by a schedule's warm-up."""
     if torch._C._autograd._profiler_enabled():
         return True
-    kinds = (torch.profiler.profile,)
-    live = (value for value in gc.get_objects() if issubclass(type(value), kinds))
+    kind = torch.profiler.profile
     warming = torch.profiler.ProfilerAction.WARMUP
+    # Instances refer to their class; to walk over all objects in Python would take ten times as long.
+    live = (found for found in gc.get_referrers(kind) if type(found) is kind)
     return any(getattr(profiler, "current_action", None) == warming for profiler in live)
 
 
