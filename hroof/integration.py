@@ -90,6 +90,13 @@ class StepSink(Protocol):
             explicit: The program said so itself.
         """
 
+    def let_pass(self) -> bool:
+        """The short way of ``boundary()``, for the thread that said the last one.
+
+        Returns:
+            Whether the step was taken note of; otherwise the region wants to hear it the long way.
+        """
+
 
 class Capture(Protocol):
     """The measuring of one region by one framework."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from itertools import pairwise
 from statistics import median
 
-_KEPT = 64
+_KEPT = 65
 
 
 class Pace:
@@ -19,16 +20,15 @@ class Pace:
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
-        self._last: float | None = None
-        self._steps: deque[float] = deque(maxlen=_KEPT)
+        self._ends: deque[tuple[float, int]] = deque(maxlen=_KEPT)
 
     def step_ended(self, count: int) -> None:
         """``count`` steps have ended since the last call."""
-        now = self._clock()
-        if self._last is not None and count > 0:
-            self._steps.append((now - self._last) / count)
-        self._last = now
+        self._ends.append((self._clock(), count))
 
     def median(self) -> float | None:
         """Seconds of the median step; None with fewer than two, of which the first still warms up."""
-        return median(self._steps) if len(self._steps) >= 2 else None
+        steps = [
+            (end - begin) / count for (begin, _), (end, count) in pairwise(self._ends) if count > 0
+        ]
+        return median(steps) if len(steps) >= 2 else None

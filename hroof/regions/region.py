@@ -81,6 +81,7 @@ class Region:
     _decorates: bool = False
     _timed: int = 0
     _blurred: bool = False
+    _patience: int = 0
     _pace: Pace = field(default_factory=Pace)
     _lock: Any = field(default_factory=threading.RLock)
     _handles: list[marks.Handles] = field(default_factory=list)
@@ -188,17 +189,29 @@ class Region:
                 return
             first_word = explicit and not self.explicit
             self.explicit = self.explicit or explicit
+            self._patience = 0
             if first_word and self.finished_steps:
                 return  # the optimizer step of this same step has been counted already
             self.finished_steps += count
             if self.stage is Stage.SKIP:
                 self._pace.step_ended(count)
+                if not self.explicit:
+                    self._patience = self.skip - self.finished_steps - 1
             if self._capture is None or not self._owns or self.stage is Stage.DONE:
                 return
             try:
                 self._advance(count, clean)
             except BaseException as error:
                 self._fail(error)
+
+    def let_pass(self) -> bool:
+        """One step has ended cleanly, as the last did; see ``hroof.integration.StepSink``."""
+        if self._patience <= 0 or self.stage is not Stage.SKIP:
+            return False
+        self._patience -= 1
+        self.finished_steps += 1
+        self._pace.step_ended(1)
+        return True
 
     def _advance(self, count: int, clean: bool) -> None:
         """Move along skip → count → time → done."""

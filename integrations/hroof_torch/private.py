@@ -54,7 +54,7 @@ _NEAR = 14
 
 
 @functools.lru_cache(maxsize=256)
-def _may_nest(kind: type) -> bool:
+def may_nest(kind: type) -> bool:
     """Whether a class of optimizers inherits a step that its own may call."""
     own = [c for c in kind.__mro__ if "step" in vars(c) and c is not torch.optim.Optimizer]
     return len(own) > 1
@@ -66,7 +66,7 @@ def within_another_step(optimizer: Any) -> bool:
     PyTorch wraps ``step`` once per class, so that a class which calls ``super().step()`` runs the hooks twice.
     """
     kind: Any = type(optimizer)
-    if not _may_nest(kind):
+    if not may_nest(kind):
         return False
     wrappers = []
     frame = sys._getframe(1)
@@ -174,6 +174,17 @@ def unseen_by_compiler(function: Function) -> Function:
 
     never_compiled(unseen)
     return unseen  # type: ignore[return-value]
+
+
+def left_alone_in_graphs(function: Function) -> Function:
+    """Decorate a hook as ``unseen_in_graphs`` does, with nothing to pay at each call.
+
+    What it calls is not compiled either; nothing that it calls may run a program's code.
+    """
+    skip = _frames._FrameAction.SKIP
+    _frames.set_code_exec_strategy(function.__code__, _frames._FrameExecStrategy(skip, skip))
+    function._torchdynamo_disable = True  # type: ignore[attr-defined]
+    return function
 
 
 def unseen_in_graphs(function: Function) -> Function:

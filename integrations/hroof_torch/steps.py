@@ -18,6 +18,10 @@ _FORGET_AFTER = 2
 """Steps after which an optimizer that no longer takes part is not waited for."""
 
 
+def _nobody() -> None:
+    """In place of a reference to an optimizer."""
+
+
 class StepFinder:
     """Tells a region where steps end.
 
@@ -41,7 +45,7 @@ class StepFinder:
         self._last: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._stepped: weakref.WeakSet[Any] = weakref.WeakSet()
         self._guessed: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._alone: Any = None
+        self._alone: Callable[[], Any] = _nobody
         self._cycle = 0
         self._known = False
         self._hook: Any = None
@@ -70,13 +74,26 @@ class StepFinder:
         Called from inside the hook while other hooks wait behind it, it only goes silent: call it again later.
         """
         self._stopped = True
+        self._alone = _nobody
         if self._hook is None or (self._calling and not private.is_last_post_hook(self._hook)):
             return
         self._hook.remove()
         self._hook = None
 
-    @private.unseen_in_graphs
+    @private.left_alone_in_graphs
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        """Of nearly all steps: nothing but a look at who steps where, since small steps take microseconds."""
+        if (
+            self._alone() is optimizer
+            and threading.get_ident() == self._home
+            and self._sink.let_pass()
+        ):
+            self.optimizer_steps += 1
+            return
+        self._hear(optimizer)
+
+    @private.unseen_by_compiler
+    def _hear(self, optimizer: Any) -> None:
         if self._stopped or private.within_another_step(optimizer):
             return
         self._calling = True
@@ -104,7 +121,7 @@ class StepFinder:
 
     def _count(self, optimizer: Any) -> None:
         self.optimizer_steps += 1
-        if self._alone is not None and self._alone() is optimizer:
+        if self._alone() is optimizer:
             self._tell(1, True)  # the short way of all steps but the first
             return
         repeated = optimizer in self._stepped
@@ -117,7 +134,8 @@ class StepFinder:
         whole = self._known and all(other in self._stepped for other in self._loop())
         if whole:
             self._next_cycle()
-        self._alone = weakref.ref(optimizer) if whole and len(self._last) == 1 else None
+        alone = whole and len(self._last) == 1 and not private.may_nest(optimizer.__class__)
+        self._alone = weakref.ref(optimizer) if alone else _nobody
         if repeated or whole:
             self._tell(int(repeated) + int(whole), whole)
 

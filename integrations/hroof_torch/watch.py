@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from hroof.units import Phase
 from hroof_torch.graph import tensors_of
@@ -23,8 +24,9 @@ class LossWatch:
             return
         with torch.utils._python_dispatch._disable_current_modes():
             for root in tensors_of(args[0]):
-                if root.numel() == 1 and not bool(torch.isfinite(root.detach()).all()):
-                    self._not_finite += 1
+                # A call that is replayed for counting has no values.
+                if root.numel() == 1 and not isinstance(root, FakeTensor):
+                    self._not_finite += not bool(torch.isfinite(root.detach()).all())
 
     def leave(self, frame: Frame, output: Any) -> None:
         """Nothing to do."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -158,3 +159,15 @@ def gpt_workload() -> Workload:
 def cnn_workload() -> Workload:
     """The CNN, ready to step."""
     return cnn()
+
+
+@pytest.fixture
+def only_optimizers_of_this_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Optimizers that other tests left alive would be waited for in the first step."""
+    objects = gc.get_objects
+    old = [value for value in objects() if issubclass(type(value), torch.optim.Optimizer)]
+    known = {id(value) for value in old}
+    monkeypatch.setattr(
+        "hroof_torch.steps.gc.get_objects",
+        lambda: [value for value in objects() if id(value) not in known or not old],
+    )

@@ -18,11 +18,14 @@ from hroof.attribution import Counted, Timed
 from hroof.profile import Profile
 from hroof.regions import Region, Status
 from hroof.units import Phase, Pipe, Precision, Source
+from hroof_torch import private
 from hroof_torch.build import Table
 from hroof_torch.counting import Work
 from hroof_torch.events import Event
 from hroof_torch.layers import LayerMap
 from hroof_torch.recounting import Recounting
+
+pytestmark = pytest.mark.usefixtures("only_optimizers_of_this_test")
 
 BATCH, LENGTH, WIDTH, HEADS, BLOCKS, VOCABULARY = 8, 128, 256, 4, 4, 1000
 TOKENS = BATCH * LENGTH
@@ -32,18 +35,6 @@ def launches(region: Region) -> pd.DataFrame:
     profile = region.outcome.profile
     assert profile is not None, region.outcome
     return with_sums(profile.launches)
-
-
-@pytest.fixture(autouse=True)
-def only_optimizers_of_this_test(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Optimizers that other tests left alive would be waited for in the first step."""
-    objects = gc.get_objects
-    old = [value for value in objects() if issubclass(type(value), torch.optim.Optimizer)]
-    known = {id(value) for value in old}
-    monkeypatch.setattr(
-        "hroof_torch.steps.gc.get_objects",
-        lambda: [value for value in objects() if id(value) not in known or not old],
-    )
 
 
 def with_sums(frame: pd.DataFrame) -> pd.DataFrame:
@@ -265,8 +256,9 @@ def _signature_of(op: Counted, batch: int) -> Any:
     return (((batch, *shape[1:]), dtype), *rest)
 
 
-def test_three_products_are_three() -> None:
+def test_three_products_are_three(monkeypatch: pytest.MonkeyPatch) -> None:
     """The profiler and a dispatch mode never run together: that would show every op twice."""
+    monkeypatch.setattr(private, "dynamo_graph_count", lambda: 0)  # of other tests
     a, b = torch.randn(64, 32), torch.randn(32, 16)
     region = Region(skip=1, steps=1)
     seen: list[tuple[str, bool, bool]] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import threading
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -19,6 +20,13 @@ class Sink:
 
     def __init__(self) -> None:
         self.heard: list[tuple[int, bool]] = []
+        self.patience = 0
+        self.passed = 0
+
+    def let_pass(self) -> bool:
+        said = self.passed < self.patience
+        self.passed += said
+        return said
 
     def boundary(self, *, count: int = 1, clean: bool = True, explicit: bool = False) -> None:
         self.heard.append((count, clean))
@@ -245,3 +253,69 @@ def test_an_optimizer_that_is_only_alive_is_not_waited_for_long(sink: Sink) -> N
     finder.stop()
     assert bystander.param_groups
     assert sink.heard == [(2, True), (1, True), (1, True)]
+
+
+def test_the_only_optimizer_goes_the_short_way(sink: Sink, finder: StepFinder) -> None:
+    sink.patience = 3
+    model, sgd = optimizer()
+    for _ in range(7):
+        backward(model)
+        sgd.step()
+    assert sink.heard == [(2, True), (1, True), (1, True)]
+    assert sink.passed == 3
+    assert finder.optimizer_steps == 7
+
+
+def test_a_second_optimizer_ends_the_short_way(sink: Sink, finder: StepFinder) -> None:
+    sink.patience = 99
+    (model, sgd), (other, late) = optimizer(), optimizer()
+    for _ in range(4):
+        backward(model)
+        sgd.step()
+    assert sink.passed == 2
+    for _ in range(3):
+        backward(model)
+        backward(other)
+        sgd.step()
+        late.step()
+    assert sink.total + sink.passed == 7
+
+
+def test_another_thread_does_not_go_the_short_way(sink: Sink, finder: StepFinder) -> None:
+    sink.patience = 99
+    _, sgd = optimizer()
+    for _ in range(3):
+        sgd.step()
+    elsewhere = threading.Thread(target=sgd.step)
+    elsewhere.start()
+    elsewhere.join()
+    assert sink.passed == 1
+    assert finder.optimizer_steps == 3
+
+
+def test_an_optimizer_that_may_step_within_its_step_does_not_go_the_short_way(
+    sink: Sink, finder: StepFinder
+) -> None:
+    class Twice(torch.optim.SGD):
+        def step(self, closure: object = None) -> None:
+            super().step()
+
+    sink.patience = 99
+    model = nn.Linear(3, 2)
+    sgd = Twice(model.parameters(), 0.1)
+    for _ in range(4):
+        sgd.step()
+    assert sink.passed == 0
+    assert sink.total == 4
+
+
+def test_a_stopped_finder_goes_no_way_at_all(sink: Sink, finder: StepFinder) -> None:
+    sink.patience = 99
+    _, sgd = optimizer()
+    for _ in range(3):
+        sgd.step()
+    finder._calling = True  # as when other hooks wait behind it
+    finder._after(sgd, (), {})
+    finder.stop()
+    finder._after(sgd, (), {})
+    assert sink.passed == 2

@@ -557,3 +557,58 @@ def test_captured_steps_are_marked(fake: FakeIntegration, noted: Noted) -> None:
         "step 3",
     ]
     assert noted.log[-1] == ("end", "region train")
+
+
+def passed(region: Region) -> list[bool]:
+    """The end of four steps, said the short way where the region lets them pass so."""
+    said = []
+    for _ in range(4):
+        said.append(region.let_pass())
+        if not said[-1]:
+            region.boundary()
+    return said
+
+
+def test_steps_to_skip_are_let_pass_the_short_way_up_to_the_last(fake: FakeIntegration) -> None:
+    region = Region(skip=4, steps=1)
+    with region:
+        assert passed(region) == [False, True, True, False]  # the fourth begins the counted step
+        assert region.finished_steps == 4
+        assert fake.captures[0].log == ["count"]
+        assert not region.let_pass()
+
+
+@pytest.mark.parametrize("skip", [0, 1, 2])
+def test_no_short_way_where_every_step_matters(fake: FakeIntegration, skip: int) -> None:
+    with Region(skip=skip, steps=3) as region:
+        assert not any(passed(region))
+    assert region.finished_steps == 4
+
+
+def test_no_short_way_once_the_program_says_its_steps(fake: FakeIntegration) -> None:
+    with Region(skip=9, steps=3) as region:
+        passed(region)
+        regions.step()
+        assert not region.let_pass()
+        region.boundary()
+        assert not region.let_pass()
+        regions.step()
+    assert region.finished_steps == 5
+
+
+def test_no_short_way_after_the_end(fake: FakeIntegration) -> None:
+    region = Region(skip=9, steps=3)
+    with region:
+        passed(region)
+    assert not region.let_pass()
+
+
+def test_steps_of_both_ways_set_the_pace(fake: FakeIntegration) -> None:
+    region = Region(skip=5, steps=1)
+    with region:
+        passed(region)
+        region.boundary()
+        region.boundary()
+        region.boundary()
+    assert region.outcome.profile is not None
+    assert region.outcome.profile.run["undisturbed_step"] > 0
