@@ -1,0 +1,1 @@
+"""Driving Nsight Compute: finding it, asking it, understanding what it says."""

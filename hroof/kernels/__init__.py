@@ -1,0 +1,1 @@
+"""Kernels: short names and families."""
