@@ -15,6 +15,7 @@ from typing import Any
 
 from hroof.errors import OutputError, ProfileError
 from hroof.files import read_json
+from hroof.profile import Profile
 from hroof.run import RUNS
 
 _NOTES = ("start-*.json", "progress-*.json", "empty.json")
@@ -225,11 +226,9 @@ def _cannot_write(folder: Path, error: OSError) -> OutputError:
 
 
 def _parts(folder: Path) -> list[Path]:
-    """The files of a profile; run.json first, without which the rest does not load."""
-    names = ("run.json", "machine.json")
-    return [p for p in map(folder.joinpath, names) if p.exists()] + sorted(
-        folder.glob("launches-*.parquet")
-    )
+    """The files of a profile and its machine; run.json first, without which the rest does not load."""
+    files = Profile.files(folder)
+    return [*files, *(path for path in (folder / "machine.json",) if path.exists())]
 
 
 def _read(path: Path) -> dict[str, Any]:

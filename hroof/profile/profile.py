@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _KIND = "hroof profile"
-_PART = re.compile(r"^launches-(\d+)\.parquet$")
+_LAUNCHES, _COUNTERS = "launches", "counters"
+_KEYS = ("launch_id", "rank")
+_PART = re.compile(rf"^({_LAUNCHES}|{_COUNTERS})-(\d+)\.parquet$")
 
 
 @dataclass(frozen=True)
@@ -32,17 +34,31 @@ class Profile:
             were got), ``status`` (``complete``, ``partial`` with ``status_reason``), ``warnings``
             (list of sentences), ``undisturbed_step`` (seconds of a
             step before the captured ones, or null), ``layers`` (list of ``{"name", "type", "depth", "parameters"}`` in
-            model order), ``ops_without_rule`` (names), ``model_flop``.
+            model order), ``ops_without_rule`` (names), ``model_flop``; where counters were read also ``devices`` (by
+            number: ``name``, ``capability``, ``chip``), ``clock`` (hertz of the device while it was profiled),
+            ``nvtx`` (true names behind the messages of ranges).
+        counters: Raw counters as the tool gave them, in base SI units: ``launch_id``, ``rank`` and one float column
+            per metric; None where nothing was counted by hardware.
     """
 
     launches: pd.DataFrame
     run: dict[str, Any] = field(default_factory=dict)
+    counters: pd.DataFrame | None = None
 
     @classmethod
     def from_rows(
-        cls, rows: pd.DataFrame | Sequence[dict[str, Any]], run: dict[str, Any] | None = None
+        cls,
+        rows: pd.DataFrame | Sequence[dict[str, Any]],
+        run: dict[str, Any] | None = None,
+        counters: pd.DataFrame | None = None,
     ) -> Profile:
         """Build a profile from rows with any subset of the schema's columns.
+
+        Args:
+            rows: The launches.
+            run: See ``Profile.run``.
+            counters: One row per launch in the same order, one float column per metric; the columns ``launch_id`` and
+                ``rank`` are taken from the launches.
 
         Raises:
             ProfileError: The rows do not fit the schema.
@@ -50,7 +66,8 @@ class Profile:
         import pandas as pd
 
         frame = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(list(rows))
-        return cls(conform(frame), dict(run or {}))
+        launches = conform(frame)
+        return cls(launches, dict(run or {}), _keyed(counters, launches))
 
     @property
     def name(self) -> str:
@@ -81,13 +98,22 @@ class Profile:
             )
         parts = self._parts()
         run = {**self.run, "kind": _KIND, "schema": SCHEMA_VERSION, "ranks": list(parts)}
+        counters = self._counter_parts(parts)
         writes = {
-            folder / f"launches-{rank}.parquet": _parquet(part) for rank, part in parts.items()
+            folder / f"{kind}-{rank}.parquet": _parquet(part)
+            for kind, tables in ((_LAUNCHES, parts), (_COUNTERS, counters))
+            for rank, part in tables.items()
         }
         # run.json goes first and comes last: a folder without it does not load.
         writes[folder / "run.json"] = json_writer(run)
-        write_together(writes, stale=[folder / "run.json", *_part_files(folder).values()])
+        write_together(writes, stale=[folder / "run.json", *_parts_of_any_kind(folder)])
         return folder
+
+    def _counter_parts(self, ranks: Iterable[int]) -> dict[int, pd.DataFrame]:
+        """The raw counters of each rank; none where nothing was counted."""
+        if self.counters is None:
+            return {}
+        return {rank: self.counters[self.counters["rank"] == rank] for rank in ranks}
 
     def _parts(self) -> dict[int, pd.DataFrame]:
         if self.launches.empty:
@@ -109,7 +135,15 @@ class Profile:
             )
         run = read_json(folder / "run.json", "a profile")
         _check_kind(run, folder)
-        return cls(_read_parts(_listed_parts(run.pop("ranks", None), folder)), run)
+        parts = _listed_parts(run.pop("ranks", None), folder)
+        return cls(_read_parts(parts), run, _read_counters(parts, folder))
+
+    @staticmethod
+    def files(folder: str | Path) -> list[Path]:
+        """The files of a profile that lie in a folder; run.json first, without which the rest does not load."""
+        folder = Path(folder)
+        run = [path for path in (folder / "run.json",) if path.exists()]
+        return [*run, *_parts_of_any_kind(folder)]
 
     @classmethod
     def merge(cls, profiles: Sequence[Profile]) -> Profile:
@@ -129,7 +163,9 @@ class Profile:
             )
         tables = [profile.launches for profile in profiles if not profile.launches.empty]
         frame = pd.concat(tables or [profiles[0].launches], ignore_index=True)
-        return cls(conform(frame), dict(profiles[0].run))
+        counted = [profile.counters for profile in profiles if profile.counters is not None]
+        counters = pd.concat(counted, ignore_index=True) if counted else None
+        return cls(conform(frame), dict(profiles[0].run), counters)
 
     def replace(self, **changes: Any) -> Profile:
         """A copy with some attributes changed."""
@@ -154,11 +190,29 @@ def _check_kind(run: dict[str, Any], folder: Path) -> None:
         )
 
 
-def _part_files(folder: Path) -> dict[int, Path]:
-    if not folder.is_dir():
-        return {}
-    matches = ((_PART.match(path.name), path) for path in sorted(folder.iterdir()))
-    return {int(match.group(1)): path for match, path in matches if match}
+def _keyed(counters: pd.DataFrame | None, launches: pd.DataFrame) -> pd.DataFrame | None:
+    """Counters with the key of their launch in front."""
+    import pandas as pd
+
+    if counters is None:
+        return None
+    if len(counters) != len(launches):
+        raise ProfileError(f"{len(launches)} launches have {len(counters)} rows of counters.")
+    metrics = counters.drop(columns=[*_KEYS], errors="ignore").reset_index(drop=True)
+    return pd.concat([launches[[*_KEYS]], metrics.astype("float64")], axis=1)
+
+
+def _parts_of_any_kind(folder: Path) -> list[Path]:
+    return [path for path in _listing(folder) if _PART.match(path.name)]
+
+
+def _part_files(folder: Path, kind: str) -> dict[int, Path]:
+    matches = ((_PART.match(path.name), path) for path in _listing(folder))
+    return {int(match[2]): path for match, path in matches if match and match[1] == kind}
+
+
+def _listing(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
 def _listed_parts(ranks: Any, folder: Path) -> dict[int, Path]:
@@ -167,7 +221,7 @@ def _listed_parts(ranks: Any, folder: Path) -> dict[int, Path]:
         raise ProfileError(
             f"run.json in {str(folder)!r} does not list its ranks ({ranks!r}).", "Collect it again."
         )
-    files = _part_files(folder)
+    files = _part_files(folder, _LAUNCHES)
     missing = [rank for rank in ranks if rank not in files]
     if missing:
         raise ProfileError(
@@ -193,7 +247,20 @@ def _read_parts(files: dict[int, Path]) -> pd.DataFrame:
     return filled[0] if len(filled) == 1 else conform(pd.concat(filled, ignore_index=True))
 
 
+def _read_counters(parts: dict[int, Path], folder: Path) -> pd.DataFrame | None:
+    """The raw counters; None where the run has none."""
+    import pandas as pd
+
+    files = _part_files(folder, _COUNTERS)
+    found = [_read_keyed(rank, files[rank]) for rank in parts if rank in files]
+    return pd.concat(found, ignore_index=True) if found else None
+
+
 def _read_part(rank: int, path: Path) -> pd.DataFrame:
+    return conform(_read_keyed(rank, path), where=f"launch table {path.name}")
+
+
+def _read_keyed(rank: int, path: Path) -> pd.DataFrame:
     import pandas as pd
     import pyarrow as pa
 
@@ -204,13 +271,12 @@ def _read_part(rank: int, path: Path) -> pd.DataFrame:
             f"{str(path)!r} is damaged: {str(error).rstrip('. ')}.",
             "Collect it again, or restore it from a copy.",
         ) from error
-    absent = [name for name in ("launch_id", "rank") if name not in frame.columns]
+    absent = [name for name in _KEYS if name not in frame.columns]
     if absent:
         raise ProfileError(
             f"{str(path)!r} is not a launch table: it has no column {absent[0]!r}.",
             "Give a folder that hroof wrote.",
         )
-    frame = conform(frame, where=f"launch table {path.name}")
     if not frame.empty and set(frame["rank"]) != {rank}:
         raise ProfileError(
             f"{str(path)!r} holds launches of another rank than {rank}.",

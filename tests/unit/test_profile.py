@@ -507,3 +507,64 @@ def test_no_process_leaves_temporary_files_behind(tmp_path: Path) -> None:
     folder = saved(tmp_path)
     Profile.from_rows(ROWS).save(folder, force=True)
     assert not [name for name in os.listdir(folder) if name.startswith(".")]
+
+
+# --- raw counters -------------------------------------------------------------------------------
+
+
+def counted(rows: int = 3) -> Profile:
+    counters = pd.DataFrame({"dram__bytes.sum": [32.0 * n for n in range(rows)], "odd:name": 1})
+    launches = [{"op": "a", "rank": n % 2, "launch_id": n} for n in range(rows)]
+    return Profile.from_rows(launches, {"name": "train"}, counters)
+
+
+def test_counters_are_keyed_by_launch_and_come_back(tmp_path: Path) -> None:
+    folder = counted().save(tmp_path / "run")
+    found = Profile.load(folder).counters
+    assert found is not None
+    assert list(found) == ["launch_id", "rank", "dram__bytes.sum", "odd:name"]
+    assert found.sort_values("launch_id")["dram__bytes.sum"].tolist() == [0.0, 32.0, 64.0]
+    assert found["odd:name"].dtype == "float64"
+
+
+def test_a_run_without_counters_has_none(tmp_path: Path) -> None:
+    assert Profile.load(saved(tmp_path)).counters is None
+    assert [path.name for path in Profile.files(tmp_path / "run")] == [
+        "run.json",
+        "launches-0.parquet",
+    ]
+
+
+def test_as_many_rows_of_counters_as_launches() -> None:
+    with pytest.raises(ProfileError, match="3 launches have 2 rows"):
+        Profile.from_rows([{"op": "a"}] * 3, {}, pd.DataFrame({"x": [1.0, 2.0]}))
+
+
+def test_saving_again_without_counters_removes_the_old_ones(tmp_path: Path) -> None:
+    folder = counted().save(tmp_path / "run")
+    assert (folder / "counters-1.parquet").exists()
+    saved_again = Profile.from_rows([{"op": "b"}]).save(folder, force=True)
+    assert Profile.load(saved_again).counters is None
+    assert not list(folder.glob("counters-*"))
+
+
+def test_damaged_counters_are_refused_by_name(tmp_path: Path) -> None:
+    folder = counted().save(tmp_path / "run")
+    (folder / "counters-0.parquet").write_bytes(b"PAR1 and no more")
+    refused(folder, r"counters-0\.parquet' is damaged")
+
+
+def test_counters_of_another_rank_are_refused(tmp_path: Path) -> None:
+    folder = counted().save(tmp_path / "run")
+    shutil.copy(folder / "counters-0.parquet", folder / "counters-1.parquet")
+    refused(folder, "another rank than 1")
+
+
+def test_merging_keeps_the_counters_of_every_rank() -> None:
+    one = Profile.from_rows([{"rank": 0}], {}, pd.DataFrame({"m": [1.0]}))
+    two = Profile.from_rows([{"rank": 1}], {}, pd.DataFrame({"n": [2.0]}))
+    merged = Profile.merge([one, two]).counters
+    assert merged is not None
+    assert merged["rank"].tolist() == [0, 1]
+    assert merged["m"].isna().tolist() == [False, True]
+    assert Profile.merge([Profile.from_rows([{}])]).counters is None
