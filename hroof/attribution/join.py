@@ -1,4 +1,4 @@
-"""Marks and launches → step, phase, layer: joins timed with counted work, splits shared launches."""
+"""Joining timed with counted ops: every op of a timed step gets the work of its twin."""
 
 from __future__ import annotations
 
