@@ -1,1 +1,5 @@
 """Kernels: short names and families."""
+
+from hroof.kernels.names import base_name, display_name, operation_name
+
+__all__ = ["base_name", "display_name", "operation_name"]
