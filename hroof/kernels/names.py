@@ -21,8 +21,8 @@ GENERIC = re.compile(
     r"""
     # PyTorch: loops over elements, and what they wrap around the functor
     (vectorized_|unrolled_|index_)?(legacy_)?elementwise_kernel(_\w+)? | (opmath_)?(symmetric_)?gpu_kernel_\w+
-    | gpu_index_kernel | [AB]UnaryFunctor | BinaryFunctor | (distribution|reduce)\w*_kernel\w* | ReduceOp | func_wrapper_t
-    | multi_tensor_apply_kernel | \w+_and_transform
+    | gpu_index_kernel | [AB]UnaryFunctor | BinaryFunctor | (distribution|reduce)\w*_kernel\w* | ReduceOp 
+    | func_wrapper_t | multi_tensor_apply_kernel | \w+_and_transform
     # Eigen: an expression as a type
     | EigenMetaKernel\w* | TensorEvaluator | TensorAssignOp | TensorCwise(Nullary|Unary|Binary)Op | TensorForcedEvalOp
     | scalar_(left|right)
@@ -43,6 +43,7 @@ _PLAIN = re.compile(
 )
 """Template arguments that name no operation: numbers, element types, containers."""
 
+_NONE: tuple[str, ...] = ()
 _ACTIVITY = re.compile(r"(Memcpy|Memset)\b[^(]*")
 _QUALIFIERS = re.compile(r"(\s*(\bconst\b|\bvolatile\b|[&*]))+$")
 _RETURN = re.compile(r"^(\s*(const|void|typename|static)\s+)+")
@@ -151,7 +152,8 @@ def _tells(name: KernelName) -> bool:
 
 def _parts(text: str) -> list[KernelName]:
     """The parts of a demangled name between the ``::``; what precedes the last outer blank is the return type."""
-    parts, base, template = list[KernelName](), "", ()
+    parts: list[KernelName] = []
+    base, template = "", _NONE
     at = 0
     while at < len(text):
         operator = _OPERATOR.match(text, at) if text.startswith("operator", at) else None
@@ -179,9 +181,9 @@ def _parts(text: str) -> list[KernelName]:
         at += len(token)
         if token == "::":
             parts.append(KernelName(base, template))
-            base, template = "", ()
+            base, template = "", _NONE
         elif token == "/" or (token.isspace() and not text.startswith(("<", "("), at)):
-            parts, base, template = [], "", ()
+            parts, base, template = [], "", _NONE
         elif not token.isspace():
             base += token
     return [*parts, KernelName(base, template)] if base else parts
@@ -223,10 +225,10 @@ def _mangled(text: str, at: int) -> list[KernelName]:
     while found := _LENGTH.match(text, at):
         at = found.end() + int(found[1])
         bases.append(text[found.end() : at])
-    template = ()
+    template = _NONE
     if bases and text.startswith("I", at):
         inner = _mangled(text, at + 2 if text.startswith("IN", at) else at + 1)
-        template = ("::".join(part.base for part in inner),) if inner else ()
+        template = ("::".join(part.base for part in inner),) if inner else _NONE
     named = [base for base in bases if not base.startswith("_GLOBAL__N")]
     parts = [KernelName(base) for base in named[:-1]]
     return [*parts, KernelName(named[-1], template)] if named else []

@@ -1,0 +1,43 @@
+"""Families: a kernel's or an op's name → what it does, by the first rule that takes it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from hroof.kernels.names import display_name, operation_name, parse
+from hroof.kernels.op_rules import OP_RULES
+from hroof.kernels.rules import RULES, Family
+
+_FOREACH = "_foreach_"
+
+
+@lru_cache(maxsize=65536)
+def family(kernel: str) -> Family:
+    """The family of a kernel by its name.
+
+    Template arguments do not count (``combineKernel<DispatchLayout>`` is no dispatch), except where they are the
+    kernel: in a wrapper, and in a loop that applies a functor. What the functor says goes first there
+    (``vectorized_elementwise_kernel<4, FillFunctor>`` fills). The namespaces are asked last.
+
+    Args:
+        kernel: As a tool printed it, complete or cut off.
+    """
+    for subject in (operation_name(kernel), display_name(kernel), parse(kernel).qualified):
+        for rule in RULES:
+            if subject and rule.pattern.search(subject):
+                return rule.family
+    return Family.OTHER
+
+
+@lru_cache(maxsize=65536)
+def op_family(op: str) -> Family:
+    """The family of a framework's op by its name, such as ``aten::addmm`` or ``aten::add_.Tensor``.
+
+    The list form ``_foreach_add_`` goes by the op that it applies.
+    """
+    name = op.rpartition("::")[2].partition(".")[0]
+    for subject in (op, name, name.removeprefix(_FOREACH).rstrip("_") or name):
+        for rule in OP_RULES:
+            if rule.pattern.fullmatch(subject):
+                return rule.family
+    return Family.OTHER
