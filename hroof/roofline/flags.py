@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Literal
 
 from hroof.machine import Machine
 from hroof.roofline.point import Point
-from hroof.units import MemoryLevel, number, si
+from hroof.units import MemoryLevel, Source, number, si
 
 COMPUTE_TOLERANCE = 1.02
 BANDWIDTH_TOLERANCE = 1.05
+ORDER_TOLERANCE = 1.01
 
 _COMPUTE_CAUSES = (
     "Likely causes: the FLOP count is wrong, an algorithm needs fewer FLOP (Winograd, FFT), the "
@@ -24,6 +26,10 @@ _NEAREST_CAUSES = (
     "Likely causes: the bandwidth is only what framework kernels reach, or was measured while the "
     "machine was busy or at another clock; the operands stay in registers; or the bytes are "
     "counted too high."
+)
+_ORDER_CAUSES = (
+    "Likely causes: accesses that bypass the nearer cache, atomics, prefetching, write-backs of other kernels' data, "
+    "or a counter of another pass."
 )
 _LAUNCH_CAUSES = (
     "Likely causes: the launch cost was measured while the machine was busy, or these launches "
@@ -61,9 +67,10 @@ def point_flags(point: Point, machine: Machine) -> tuple[str, ...]:
     """What is implausible about a point, one sentence or two each."""
     if not point.time > 0:
         return ()
-    flags = [*_compute_flag(point), *_bandwidth_flags(point, machine)]
+    flags = [*_compute_flag(point), *_bandwidth_flags(point, machine), *_order_flags(point)]
     headroom = point.headroom
-    if headroom is not None and headroom < 1 - 1e-9 and not flags:
+    above = any(flag.startswith("Above") for flag in flags)
+    if headroom is not None and headroom < 1 - 1e-9 and not above:
         flags.append(_headroom_flag(point, headroom))
     return tuple(flags)
 
@@ -84,6 +91,21 @@ def _bandwidth_flags(point: Point, machine: Machine) -> list[str]:
             causes = _NEAREST_CAUSES if level is MemoryLevel.L1 else _BANDWIDTH_CAUSES
             above = f"{number(ratio)} times the {roof} of {level.label}"
             flags.append(f"Above the bandwidth roof: {above}. {causes}")
+    return flags
+
+
+def _order_flags(point: Point) -> list[str]:
+    """Counted by hardware: a level that moves more than the one nearer to the cores, or nothing at all."""
+    counted = [level for level in point.nbytes if point.sources.get(level.value) is Source.COUNTER]
+    flags = [
+        f"More bytes at {far.label} ({si(point.nbytes[far], 'B')}) than at {near.label} "
+        f"({si(point.nbytes[near], 'B')}). {_ORDER_CAUSES}"
+        for near, far in pairwise(counted)
+        if point.nbytes[far] > ORDER_TOLERANCE * point.nbytes[near] > 0
+    ]
+    idle = [level.label for level in counted if point.nbytes[level] == 0]
+    if idle and point.total_flop > 0:
+        flags.append(f"No {' and no '.join(idle)} traffic: there is no intensity at that level.")
     return flags
 
 

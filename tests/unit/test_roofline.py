@@ -506,6 +506,38 @@ class TestFlags:
         point = self.point(build, 1, bytes_l1=8.0, **build.flop(vector_fp32=0.0))
         assert "launch cost" in point.notes[0]
 
+    def counted(self, build: SimpleNamespace, **nbytes: float) -> tuple[str, ...]:
+        """Notes of a launch whose bytes were counted by hardware."""
+        trust = {f"source_{name.removeprefix('bytes_')}": "counter" for name in nbytes}
+        found = self.point(build, 1e4, **nbytes, **build.flop(matrix_fp32=1e6), **trust)
+        return found.notes
+
+    def test_a_far_level_that_moves_more_than_a_near_one(self, build: SimpleNamespace) -> None:
+        notes = self.counted(build, bytes_l1=1e3, bytes_l2=3.2e3, bytes_dram=6.4e3)
+        assert [note.split(" (")[0] for note in notes] == [
+            "More bytes at L2",
+            "More bytes at DRAM",
+        ]
+        assert "bypass" in notes[0]
+
+    def test_traffic_that_grows_towards_the_cores_is_as_it_should_be(
+        self, build: SimpleNamespace
+    ) -> None:
+        assert self.counted(build, bytes_l1=1e4, bytes_l2=1e4, bytes_dram=1.005e4) == ()
+
+    def test_only_counters_can_be_compared_between_levels(self, build: SimpleNamespace) -> None:
+        bytes_ = {"bytes_l1": 1e3, "bytes_dram": 6e3}
+        assert self.point(build, 1e4, **bytes_, **build.flop(matrix_fp32=1e6)).notes == ()
+
+    def test_no_traffic_at_a_level_is_said_and_is_no_intensity(
+        self, build: SimpleNamespace
+    ) -> None:
+        point = self.point(
+            build, 1e4, bytes_dram=0.0, source_dram="counter", **build.flop(matrix_fp32=1e6)
+        )
+        assert point.notes == ("No DRAM traffic: there is no intensity at that level.",)
+        assert point.intensity == {}
+
     def test_at_and_below_the_roof_there_is_no_flag(self, build: SimpleNamespace) -> None:
         assert self.point(build, 10, **build.flop(matrix_fp32=1e6)).notes == ()
         assert self.point(build, 30, **build.flop(matrix_fp32=1e6)).notes == ()
