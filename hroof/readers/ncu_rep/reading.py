@@ -8,6 +8,7 @@ filter by NVTX (``actions_by_nvtx``) ends the process on some expressions, so it
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PACKAGE = "ncu_report"
+OLDEST = (2026, 2)
+"""The oldest package: 2025.3 ends the process when it is asked for some units."""
 BY_OPCODE = (
     "sass__inst_executed_per_opcode_with_modifier_all",
     "sass__inst_executed_per_opcode",
@@ -54,7 +57,8 @@ def read(path: Path) -> Raw:
     container = check(path)
     library = _library(path)
     try:
-        results = list(_results(library.load_report(str(path))))
+        report = library.load_report(str(path))  # what it gives lives no longer than it does
+        results = list(_results(report))
         if results:
             return _raw(results, container, path)
     except (TypeError, AttributeError, RuntimeError) as error:
@@ -75,13 +79,31 @@ def _damaged(path: Path) -> ProfileError:
 
 def _library(path: Path) -> Any:
     try:
-        return importlib.import_module(PACKAGE)
+        library = importlib.import_module(PACKAGE)
     except ImportError as error:
-        raise MissingError(
-            f"Cannot read {str(path)!r} without NVIDIA's package ncu-report.",
-            "Run: pip install 'hroof[ncu]' (the package is under a proprietary licence of NVIDIA); "
-            "or run: ncu --import FILE --csv --page raw > FILE.csv and import that.",
-        ) from error
+        raise _missing(path, "without NVIDIA's package ncu-report") from error
+    version = _version()
+    if version and version < OLDEST:
+        found = ".".join(map(str, version))
+        raise _missing(path, f"with ncu-report {found}, which is too old")
+    return library
+
+
+def _missing(path: Path, why: str) -> MissingError:
+    return MissingError(
+        f"Cannot read {str(path)!r} {why}.",
+        "Run: pip install 'hroof[ncu]' (the package is under a proprietary licence of NVIDIA); "
+        "or run: ncu --import FILE --csv --page raw > FILE.csv and import that.",
+    )
+
+
+def _version() -> tuple[int, ...]:
+    """Version of the installed package; empty for a module that comes with Nsight Compute itself."""
+    try:
+        version = importlib.metadata.version(PACKAGE)
+    except importlib.metadata.PackageNotFoundError:
+        return ()
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
 
 
 def _results(report: Any) -> Iterator[Any]:

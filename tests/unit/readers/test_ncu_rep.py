@@ -7,6 +7,7 @@ import struct
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -287,6 +288,29 @@ def test_without_the_package_both_ways_out_are_named(
     assert "hroof[ncu]" in refusal.value.remedy
     assert "proprietary licence of NVIDIA" in refusal.value.remedy
     assert "ncu --import FILE --csv --page raw > FILE.csv" in refusal.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("version", "taken"), [("2025.3.1", False), ("2026.2", True), ("2031.1.0.post1", True)]
+)
+def test_a_package_that_ends_the_process_is_refused(
+    version: str, taken: bool, saved: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = saved([Result(values=WHERE)])
+    monkeypatch.setattr("importlib.metadata.version", lambda name: version)
+    if taken:
+        assert len(ncu_rep.read(path).launches) == 1
+        return
+    with pytest.raises(MissingError, match=r"with ncu-report 2025\.3, which is too old"):
+        ncu_rep.read(path)
+
+
+def test_a_module_that_is_no_package_is_taken(saved: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.version", version)
+    assert len(ncu_rep.read(saved([Result(values=WHERE)])).launches) == 1
 
 
 def test_a_damaged_file_is_refused_before_the_package_is_looked_for(
