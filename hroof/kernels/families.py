@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
+from hroof.kernels.communication import COMMUNICATION
 from hroof.kernels.names import display_name, operation_name, parse
 from hroof.kernels.op_rules import OP_RULES
 from hroof.kernels.rules import RULES, Family
 
+_COMMUNICATION = re.compile(COMMUNICATION)
 _FOREACH = "_foreach_"
 
 
@@ -17,12 +20,15 @@ def family(kernel: str) -> Family:
 
     Template arguments do not count (``combineKernel<DispatchLayout>`` is no dispatch), except where they are the
     kernel: in a wrapper, and in a loop that applies a functor. What the functor says goes first there
-    (``vectorized_elementwise_kernel<4, FillFunctor>`` fills). The namespaces are asked last.
+    (``vectorized_elementwise_kernel<4, FillFunctor>`` fills). The namespaces are asked last, but for communication.
 
     Args:
         kernel: As a tool printed it, complete or cut off.
     """
-    for subject in (operation_name(kernel), display_name(kernel), parse(kernel).qualified):
+    qualified = parse(kernel).qualified
+    if _COMMUNICATION.search(qualified):
+        return Family.COMMUNICATION
+    for subject in (operation_name(kernel), display_name(kernel), qualified):
         for rule in RULES:
             if subject and rule.pattern.search(subject):
                 return rule.family

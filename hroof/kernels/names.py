@@ -37,7 +37,7 @@ _PLAIN = re.compile(
     r"""
     \(?[-\d(].* | T\d+ | (un)?signed.* | bool | char | short | int | long.* | u?int\d+_t | float\d? | double\d? | size_t
     | void | true | false | half\d? | Half | BFloat16 | bfloat16(_t)? | half_t | __half | __nv_\w+ | Float8\w* | complex
-    | TensorListMetadata | TensorMap | Tensor | tuple | array | Array | policy\w* | \w*[Pp]olicy\w* | identity
+    | \w*TensorListMetadata | TensorMap | Tensor | tuple | array | Array | policy\w* | \w*[Pp]olicy\w* | identity
     """,
     re.VERBOSE | re.ASCII,
 )
@@ -98,7 +98,7 @@ def parse(name: str) -> KernelName:
     while len(named) > 1 and named[-1].base == "operator()":
         named.pop()
     if not named:
-        return KernelName(text)
+        return KernelName(name.strip())
     return KernelName(named[-1].base, named[-1].template, tuple(part.base for part in named[:-1]))
 
 
@@ -184,7 +184,7 @@ def _parts(text: str) -> list[KernelName]:
             base, template = "", _NONE
         elif token == "/" or (token.isspace() and not text.startswith(("<", "("), at)):
             parts, base, template = [], "", _NONE
-        elif not token.isspace():
+        elif not token.isspace() and token not in _PAIRS.values():
             base += token
     return [*parts, KernelName(base, template)] if base else parts
 

@@ -56,7 +56,10 @@ def _rule(family: Family, example: str, pattern: str) -> Rule:
 
 # What only moves in the kernels that TorchInductor writes: a name of these words alone is no arithmetic.
 _MOVED = "_to_copy|clone|copy|fill|zeros?|ones|full|empty|lift_fresh|detach|_?unsafe_view|view|expand|like|new"
-_LAID = rf"{_MOVED}|permute|transpose|t|cat|stack|constant_pad_nd|im2col|unsqueeze|squeeze|reshape|select|slice|split|roll"
+_LAID = (
+    rf"{_MOVED}|permute|transpose|t|cat|stack|constant_pad_nd|im2col|unsqueeze|squeeze|reshape|select"
+    "|slice|split|roll"
+)
 
 RULES: tuple[Rule, ...] = (
     _rule(Family.COMMUNICATION, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", COMMUNICATION),
@@ -136,7 +139,7 @@ RULES: tuple[Rule, ...] = (
     _rule(
         Family.CONVOLUTION,
         "volta_fp16_s884cudnn_fp16_128x128_ldg8_relu_f2f_exp_small_nhwc_tn_v1",
-        r"""conv(?!ert) | fprop | dgrad | wgrad | winograd | depthwise
+        r"""conv(?!er) | fprop | dgrad | wgrad | winograd | depthwise
             | (\d|_[shd])cudnn_ | compute\w*OffsetsKernel""",
     ),
     _rule(
@@ -162,7 +165,7 @@ RULES: tuple[Rule, ...] = (
         "nchwToNhwcKernel",
         r"""n[cdhw]{3,4}to | n[cdhw]{3,4}2n | transpose | permut | im2col | col2im | vol2col | col2vol
             | concat | (^|_)cat(_|array) | PadInput | TensorPadding | (^|_)pad(_|ding)
-            | SwapDimension | Shuffle | S2B | (space|batch|depth)_?to_?(space|batch|depth)
+            | SwapDimension | Shuffl | S2B | (space|batch|depth)_?to_?(space|batch|depth)
             | slice | slicing | split(?!k) | (^|_)(tile|roll|flip|repeat|stack)(_|\d|$) | reorder
             | swizzle | Tensor(Reverse|Broadcasting|Chipping|Layout) | unfold | tri[lu]_""",
     ),
@@ -170,7 +173,7 @@ RULES: tuple[Rule, ...] = (
         Family.COPY,
         "direct_copy_kernel_cuda",
         r"""mem(cpy|set) | copy | fill | (^|_)zero(_|$) | set_?zero | cast_ | _cast | convert
-            | conversion | quant | arange | linspace | scalar_constant | TensorAssign | Generator""",
+            | conversion | quant | arange | linspace | scalar_constant | Tensor(Assign|Generator)""",
     ),
     _rule(
         Family.REDUCTION,
