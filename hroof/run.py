@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hroof import integration
 from hroof.errors import CaptureError, HroofError
-from hroof.integration import Stage
-from hroof.regions import Outcome, Region, Status, listen, unknown_value
+from hroof.integration import Integration, Stage
+from hroof.regions import Outcome, Region, Status, listen, marks_only, unknown_value
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 RUNS = "hroof-runs"
 OUT_VARIABLE = "HROOF_OUT"
+_ONLY_MARKS = "marks only"
+_NOBODY_LISTENED = "No tool listened to NVTX in this process: no range was emitted."
 
 
 @dataclass(eq=False)
@@ -96,10 +99,35 @@ class Run(Region):
         return self.outcome.profile
 
     def machine(self) -> Machine | None:
-        """The ceilings of the device that the region ran on: measured once, then cached."""
+        """The ceilings of the device that the region ran on: measured once, then cached.
+
+        Where the region only marks, they are not measured: the tool outside would profile that too.
+        """
         from hroof.report import say
 
+        if self.only_marks:
+            return known_ceilings(self.profile)
         return ceilings_of(self.profile, say)
+
+    def save(self, folder: str | Path | None = None, *, force: bool = False) -> Path:
+        """Write what was collected; needed only where a region was not saved by itself.
+
+        That is one that only marks for a tool outside the process, without ``out`` and without ``hroof run``.
+
+        Args:
+            folder: By default the ``out`` of the region, or a new one under ``hroof-runs``.
+            force: Replace a profile that is there already.
+
+        Returns:
+            The folder.
+
+        Raises:
+            CaptureError: Nothing was collected.
+            OutputError: The folder holds a profile already, or cannot be written.
+        """
+        place = free_folder(self) if folder is None else folder
+        self.folder = _with_range_names(self.profile).save(place, force=force)
+        return self.folder
 
     def report(
         self,
@@ -117,12 +145,17 @@ class Run(Region):
             full: Everything there is to say, instead of the short report.
             force: Replace a file that is there.
 
+        Returns:
+            The report; one sentence where the region only marked for a tool outside. Then no file is written.
+
         Raises:
             CaptureError: Nothing was collected.
             OutputError: The file is there already, or cannot be written.
         """
         from hroof.report import brief, export, text
 
+        if only_marked(self.profile):
+            return _what_was_marked(self.profile, path)
         machine = self.machine()
         if path is not None:
             export.write(self.profile, machine, path, by=tuple(by), force=force)
@@ -136,7 +169,8 @@ class Run(Region):
         self._reported = self.outcome.status not in (Status.WAITING, Status.MARKS)
         try:
             if self.outcome.status in (Status.COMPLETE, Status.PARTIAL):
-                self._save_machine()
+                if not self.only_marks:
+                    self._save_machine()
                 say(self.report())
                 if self.folder is not None:
                     say(f"Saved in {self.folder}. See it again with: hroof report {self.folder}")
@@ -184,7 +218,7 @@ def _listen_for_tools() -> None:
     """Turn marks into NVTX ranges where a tool listens."""
     from hroof.collect import nvtx
 
-    if nvtx.active():
+    if marks_only() or nvtx.active():
         listen(nvtx.shared_listener())
 
 
@@ -205,6 +239,8 @@ def _save(region: Region, outcome: Outcome) -> None:
     if outcome.profile is None:
         _note_empty(outcome)
         return
+    if region.only_marks and region.out is None and not os.environ.get(OUT_VARIABLE):
+        return  # whoever started the tool outside has its report
     try:
         region.folder = _with_range_names(outcome.profile).save(free_folder(region))
     except HroofError as error:
@@ -230,15 +266,53 @@ def ceilings_of(profile: Profile, say: Callable[[str], None]) -> Machine:
     Raises:
         HroofError: They cannot be measured here.
     """
-    from hroof import ceilings, integration
+    from hroof import ceilings
 
-    chosen = integration.load(str(profile.run.get("framework") or ""))
-    device = str(profile.run.get("device") or "cpu")
-    found = ceilings.known(chosen, device)
+    found = known_ceilings(profile)
     if found is not None:
         return found
     say("hroof: measuring this machine's ceilings (once) …")
-    return ceilings.cached(chosen, device)
+    return ceilings.cached(*_framework_and_device(profile))
+
+
+def known_ceilings(profile: Profile) -> Machine | None:
+    """The ceilings of the device of a run, if they were measured before.
+
+    Raises:
+        HroofError: The framework of the run, or its device, is not here.
+    """
+    from hroof import ceilings
+
+    return ceilings.known(*_framework_and_device(profile))
+
+
+def _framework_and_device(profile: Profile) -> tuple[Integration, str]:
+    chosen = integration.load(str(profile.run.get("framework") or ""))
+    return chosen, str(profile.run.get("device") or "cpu")
+
+
+def only_marked(profile: Profile) -> bool:
+    """Whether a region only marked for a tool outside, so that its profile has no launches of its own."""
+    how = profile.run.get("how")
+    time = how.get("time") if isinstance(how, dict) else None
+    return profile.launches.empty and str(time).startswith(_ONLY_MARKS)
+
+
+def _what_was_marked(profile: Profile, path: str | Path | None) -> str:
+    """The one sentence that there is to report, and a second where a file was asked for."""
+    numbers = [str(step["number"]) for step in profile.run.get("steps", ())]
+    said = (
+        f"Region {profile.name!r} only marked {_steps_named(numbers)} for the tool that measures from "
+        "outside (HROOF=marks): it has no times and counts of its own."
+    )
+    return f"{said} {path} was not written." if path is not None else said
+
+
+def _steps_named(numbers: list[str]) -> str:
+    if not numbers:
+        return "a part of one step"
+    first, last = numbers[0], numbers[-1]
+    return f"step {first}" if first == last else f"steps {first} to {last}"
 
 
 def _with_range_names(profile: Profile) -> Profile:
@@ -246,7 +320,12 @@ def _with_range_names(profile: Profile) -> Profile:
     from hroof.collect import nvtx
 
     names = nvtx.names()
-    return profile.replace(run={**profile.run, "nvtx": names}) if names else profile
+    if names:
+        return profile.replace(run={**profile.run, "nvtx": names})
+    if not only_marked(profile):
+        return profile
+    warnings = [*profile.run.get("warnings", ()), _NOBODY_LISTENED]
+    return profile.replace(run={**profile.run, "nvtx": {}, "warnings": warnings})
 
 
 def _note_progress(region: Region, stage: Stage) -> None:
@@ -257,7 +336,8 @@ def _note_progress(region: Region, stage: Stage) -> None:
     path = _progress_file()
     if path is None:
         return
-    doing = {Stage.COUNT: "counting a step", Stage.TIME: f"timing {region.steps} steps"}
+    timing = "marking" if region.only_marks else "timing"
+    doing = {Stage.COUNT: "counting a step", Stage.TIME: f"{timing} {region.steps} steps"}
     text = json.dumps({"doing": doing.get(stage, f"skipping {region.skip} steps")})
     with contextlib.suppress(OSError):
         temporary = path.with_name(f".{path.name}")

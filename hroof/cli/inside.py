@@ -15,7 +15,7 @@ from typing import Any
 from hroof import integration
 from hroof.errors import HroofError
 from hroof.integration import Stage
-from hroof.regions import marks_only, open_regions, switched_off
+from hroof.regions import open_regions, switched_off
 from hroof.run import Run, forget_progress, program_name
 
 
@@ -29,7 +29,7 @@ def watch(name: str, settings: Mapping[str, Any]) -> None:
     Raises:
         MissingError: The integration cannot be imported.
     """
-    if switched_off() or marks_only():
+    if switched_off():
         return
     _end_regions_on_terminate()
     os.register_at_fork(after_in_child=_abandon)
@@ -77,16 +77,19 @@ class StandIn(Run):
         """As for every region, but the call that would fit is one of the command line."""
         if error is not None or self._capture is None:
             return super()._why(error)
-        need, seen = self.skip + 1 + self.steps, self.finished_steps
+        seen = self.finished_steps
         saw = (
-            f"The program did {seen} step{'' if seen == 1 else 's'} and needs {need} "
-            f"({self.skip} skipped, 1 counted, {self.steps} timed). {self._capture.seen()}"
+            f"The program did {seen} step{'' if seen == 1 else 's'} and needs {self._needs()}. "
+            f"{self._capture.seen()}"
         )
-        if seen < 3:
-            return f"{saw} Let it do at least 3 steps, and call hroof run --skip 1 --steps 1."
-        skip = max(min(self.skip, seen - 1 - self.steps), 1)
-        steps = min(self.steps, seen - 1 - skip)
-        return f"{saw} This would fit: hroof run --skip {skip} --steps {steps}."
+        call = "hroof run --counters" if self.only_marks else "hroof run"
+        fitting = self._fitting(
+            least=1
+        )  # the region opens in the first step, which counts as skipped
+        if fitting is None:
+            few = self._counted_steps() + 2
+            return f"{saw} Let it do at least {few} steps, and call {call} --skip 1 --steps 1."
+        return f"{saw} This would fit: {call} --skip {fitting[0]} --steps {fitting[1]}."
 
 
 def _still_interrupted() -> None:

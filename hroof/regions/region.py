@@ -18,7 +18,7 @@ from hroof.regions.interrupts import uninterrupted
 from hroof.regions.marks import Kind, Mark
 from hroof.regions.outcome import Outcome, Status, tell
 from hroof.regions.pace import Pace
-from hroof.regions.switches import switched_off
+from hroof.regions.switches import marks_only, switched_off
 from hroof.regions.wrapping import inside
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ class Region:
         skip: Steps to let pass first (warm-up, compilation).
         steps: Steps to time after one step that is counted.
         on_end: Called with the outcome when the region's capture is over.
+        only_marks: A tool outside the process measures (``HROOF=marks``): no step is counted, and ``steps`` are
+            marked right after ``skip``. Known once the region is entered.
     """
 
     name: str = "region"
@@ -75,6 +77,7 @@ class Region:
     finished_steps: int = 0
     explicit: bool = False
     stage: Stage = Stage.SKIP
+    only_marks: bool = False
     _capture: Capture | None = None
     _entered: int = 0
     _owns: bool = False
@@ -146,7 +149,9 @@ class Region:
             return
         self._owns = True
         try:
-            self._capture = self._capture or self._begin_capture()
+            if self._capture is None:
+                self.only_marks = marks_only()
+                self._capture = self._begin_capture()
             self._switch()
         except BaseException as error:
             self._fail(error)
@@ -169,9 +174,9 @@ class Region:
                     _current.remove(self)
             if self._capture is not None and self._owns and self.stage is not Stage.DONE:
                 self._capture.flush()
-            self._end_step_mark()
             if self._owns and self.stage is not Stage.DONE:
                 self._finish(error)
+            self._end_step_mark()
             self._release()
             atexit.unregister(self._end)
 
@@ -214,7 +219,7 @@ class Region:
         return True
 
     def _advance(self, count: int, clean: bool) -> None:
-        """Move along skip → count → time → done."""
+        """Move along skip → count → time → done; without count where only marks are made."""
         assert self._capture is not None
         if not clean:
             self._blurred = True
@@ -233,11 +238,14 @@ class Region:
                 self._capture.step_ended(self._timed)
                 self._begin_step_mark()
         elif self.finished_steps >= self.skip:
-            self._set(Stage.COUNT)
+            self._set(self._first_captured())
 
     def _switch(self) -> None:
         if self.stage is Stage.SKIP and self.skip == 0 and self._capture is not None:
-            self._set(Stage.COUNT)
+            self._set(self._first_captured())
+
+    def _first_captured(self) -> Stage:
+        return Stage.TIME if self.only_marks else Stage.COUNT
 
     def _set(self, stage: Stage) -> None:
         assert self._capture is not None
@@ -259,16 +267,22 @@ class Region:
         """Detach, and keep what there is."""
         enough = self._timed >= self.steps
         self.stage = Stage.DONE
-        self._end_step_mark()
         profile = None
-        if self._capture is not None:
-            try:
-                self._capture.stage(Stage.DONE)
+        try:
+            if self._capture is not None:
+                self._detach(self._capture)
                 profile = self._capture.profile()
-            except Exception as problem:
-                self._fail(problem)
-                return
+        except Exception as problem:
+            self._fail(problem)
+            return
         self._settle(profile, error, enough)
+
+    def _detach(self, capture: Capture) -> None:
+        """End the capture, then the mark of the last step: the capture waits for a device that is behind."""
+        try:
+            capture.stage(Stage.DONE)
+        finally:
+            self._end_step_mark()
 
     def drop(self) -> None:
         """End without a result: nothing is told to ``on_end``. Another region may collect then."""
@@ -314,14 +328,31 @@ class Region:
             )
         if self._capture is None:
             return "No framework was imported when the region began: import it before the region."
-        need = self.skip + 1 + self.steps
-        saw = f"The region saw {_steps(self.finished_steps)} and needs {need} ({self.skip} skipped, 1 counted, "
-        saw += f"{self.steps} timed). {self._capture.seen()}"
-        if self.finished_steps >= 2:
-            skip = max(min(self.skip, self.finished_steps - 1 - self.steps), 0)
-            steps = min(self.steps, self.finished_steps - 1 - skip)
-            return f"{saw} This call would fit: hroof.region(skip={skip}, steps={steps})."
-        return f"{saw} Call hroof.step() at the end of each step, and let the region see at least 2 steps."
+        saw = f"The region saw {_steps(self.finished_steps)} and needs {self._needs()}. {self._capture.seen()}"
+        fitting = self._fitting()
+        if fitting is not None:
+            return (
+                f"{saw} This call would fit: hroof.region(skip={fitting[0]}, steps={fitting[1]})."
+            )
+        least = _steps(self._counted_steps() + 1)
+        return f"{saw} Call hroof.step() at the end of each step, and let the region see at least {least}."
+
+    def _counted_steps(self) -> int:
+        return 0 if self.only_marks else 1
+
+    def _needs(self) -> str:
+        """How many steps the schedule takes, and what for."""
+        need = self.skip + self._counted_steps() + self.steps
+        last = f"{self.steps} marked" if self.only_marks else f"1 counted, {self.steps} timed"
+        return f"{need} ({self.skip} skipped, {last})"
+
+    def _fitting(self, least: int = 0) -> tuple[int, int] | None:
+        """The ``skip`` (at least ``least``) and ``steps`` that fit the steps seen; None with too few of them."""
+        room = self.finished_steps - self._counted_steps()
+        if room < least + 1:
+            return None
+        skip = max(min(self.skip, room - self.steps), least)
+        return skip, min(self.steps, room - skip)
 
     def _fail(self, error: BaseException) -> None:
         """hroof itself failed: the program goes on, the reader is told."""

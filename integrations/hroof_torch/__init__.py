@@ -12,9 +12,11 @@ except ImportError as error:  # pragma: no cover - needs an environment without 
     ) from error
 
 from hroof.integration import Capture, CeilingKernel, Device, StepSink
+from hroof.regions import marks_only
 from hroof_torch.annotate import annotate
 
 # Here and not in ``capture``: the first import of the module puts it in place of the function.
+from hroof_torch.marks_capture import MarksCapture
 from hroof_torch.torch_capture import TorchCapture
 
 FRAMEWORK = "torch"
@@ -23,8 +25,8 @@ __all__ = ["FRAMEWORK", "annotate", "capture", "ceiling_kernels", "device", "wat
 
 
 def capture(steps: StepSink) -> Capture:
-    """Get ready to measure a region; ``steps`` hears where steps end."""
-    return TorchCapture(steps)
+    """Get ready to measure a region, or only to mark it; ``steps`` hears where steps end."""
+    return MarksCapture(steps) if marks_only() else TorchCapture(steps)
 
 
 def device(name: str | None = None) -> Device:

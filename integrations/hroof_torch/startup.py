@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from hroof.integration import Stage
-from hroof.regions import Region, when_opening
+from hroof.regions import Region, marks_only, when_opening
 from hroof.report import say
 
 # The package torch.optim hides the module behind its own names.
@@ -95,7 +95,7 @@ class Watch:
                 self._end_calls()  # somebody else has wrapped it: optimizer steps still tell
             elif self._region is None and self._is_model(module):
                 with self._aside():
-                    self._open(self._make())
+                    self._open(self._make_for_calls())
 
     def _after_call(self, module: nn.Module) -> None:
         region = self._region
@@ -109,7 +109,7 @@ class Watch:
 
     def _is_model(self, module: nn.Module) -> bool:
         """Other models (a decoder, a discriminator) run within the step of the first one."""
-        return self._model is not None and self._model() is module
+        return self._model is not None and self._model() is module and not _only_trains(module)
 
     @contextlib.contextmanager
     def _aside(self) -> Iterator[None]:
@@ -177,6 +177,13 @@ class Watch:
         assert isinstance(region, Region)
         return region
 
+    def _make_for_calls(self) -> Region:
+        """A region of inference; where it may be dropped, its marks must not be those of the training after it."""
+        region = self._make()
+        if marks_only():
+            region.name = f"{region.name} (inference)"
+        return region
+
     def _open(self, region: Region) -> None:
         self._region = region
         region.__enter__()
@@ -220,6 +227,15 @@ class Watch:
         except Exception as error:
             self._over = self._calls_over = True
             say(f"hroof: watching the program failed ({error!r}); it goes on unmeasured.")
+
+
+def _only_trains(module: nn.Module) -> bool:
+    """Whether a call is part of a training step and must not be marked as inference.
+
+    Gradients may be accumulated over many calls before the first optimizer step. What a tool outside has captured of
+    them could not be taken back when that step comes.
+    """
+    return marks_only() and module.training and torch.is_grad_enabled()
 
 
 def _look_through(code: CodeType) -> None:

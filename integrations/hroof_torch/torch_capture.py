@@ -5,16 +5,12 @@ from __future__ import annotations
 import contextlib
 import gc
 import math
-import os
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import torch
-
 from hroof.attribution import Counted, Timed, join
-from hroof.integration import Stage, StepSink
+from hroof.integration import Device, Stage, StepSink
 from hroof.profile import Profile
 from hroof.regions import listeners
 from hroof.units import Phase
@@ -24,8 +20,9 @@ from hroof_torch.ceilings import device as describe_device
 from hroof_torch.compiled import CompiledStep
 from hroof_torch.counted import CountingStep, mark_cut_short
 from hroof_torch.counting import Work
+from hroof_torch.description import STEPS_FOUND, described, optimizer_steps_seen, rank
 from hroof_torch.folding import fold_regions
-from hroof_torch.layers import LOSS, LOSS_NAME, LayerMap
+from hroof_torch.layers import LOSS, LayerMap
 from hroof_torch.marking import MarkRanges
 from hroof_torch.optimizers import ParameterShapes
 from hroof_torch.recounting import Recounting
@@ -203,10 +200,7 @@ class TorchCapture:
 
     def seen(self) -> str:
         """What was seen of steps, in words."""
-        count = self._finder.optimizer_steps
-        if count == 0:
-            return "It saw no optimizer step."
-        return f"It saw {count} optimizer {'step' if count == 1 else 'steps'}."
+        return optimizer_steps_seen(self._finder.optimizer_steps)
 
     def profile(self) -> Profile | None:
         """What was collected; None when no step was timed or counted."""
@@ -221,7 +215,7 @@ class TorchCapture:
         caches = device.caches if self._count_live else {}
         self._recounting = Recounting(self._counted)
         table = Table(
-            self._layers, caches, self._recount, self._parameters.parts, _device_of(trace), _rank()
+            self._layers, caches, self._recount, self._parameters.parts, _device_of(trace), rank()
         )
         table.origin = 0 if trace is None else trace.origin
         rows = (
@@ -229,7 +223,7 @@ class TorchCapture:
             if trace is not None and trace.steps
             else self._counted_rows(table)
         )
-        return Profile.from_rows(rows, self._describe(table, trace, device.facts, device.name))
+        return Profile.from_rows(rows, self._describe(table, trace, device))
 
     def _timed_rows(self, table: Table, trace: Trace) -> list[dict[str, Any]]:
         whole = [
@@ -276,27 +270,19 @@ class TorchCapture:
     def _recount(self, op: Timed) -> Work | None:
         return self._recounting.work(op)
 
-    def _describe(
-        self, table: Table, trace: Trace | None, facts: Any, device_name: str
-    ) -> dict[str, Any]:
+    def _describe(self, table: Table, trace: Trace | None, device: Device) -> dict[str, Any]:
         steps = trace.steps if trace is not None else []
         walls = [
             {"step": number, "wall": (end - start) / 1e9}
             for number, (start, end) in enumerate(steps)
         ]
         return {
-            "program": list(sys.argv),
-            "framework": "torch",
-            "versions": {"torch": torch.__version__, "python": sys.version.split()[0]},
+            **described(self._region, self._layers, device),
             "device": table.device,
-            "device_name": device_name,
-            "facts": dict(facts),
-            "schedule": {"skip": self._region.skip, "steps": self._region.steps},
             "steps": walls,
             "how": HOW,
             "counting": self._how_counted(),
             "warnings": self._warnings(trace),
-            "layers": self._layer_list(),
             "ops_without_rule": sorted(table.without_rule),
             "rank": table.rank,
         }
@@ -321,28 +307,8 @@ class TorchCapture:
         if trace is not None and len(trace.steps) < self._region.steps:
             found.append(f"Only {len(trace.steps)} of {self._region.steps} steps were timed.")
         if self._finder.optimizer_steps and not getattr(self._region, "explicit", False):
-            found.append(
-                "Steps were found from optimizer steps; a step that a gradient scaler skips, closures and "
-                "optimizers that are not PyTorch's need hroof.step()."
-            )
+            found.append(STEPS_FOUND)
         return found
-
-    def _layer_list(self) -> list[dict[str, Any]]:
-        layers = zip(self._layers.layers, self._layers.names(), strict=True)
-        described = [
-            {
-                "name": name,
-                "type": layer.type,
-                "depth": layer.depth,
-                "parameters": layer.parameters,
-                "container": layer.container,
-            }
-            for layer, name in layers
-        ]
-        return [
-            *described,
-            {"name": LOSS_NAME, "type": "loss", "depth": LOSS, "parameters": 0, "container": False},
-        ]
 
 
 def _unjoined_regions(trace: Trace | None) -> list[str]:
@@ -376,10 +342,3 @@ def _device_of(trace: Trace | None) -> str:
             if work:
                 return work[0].device
     return "cpu"
-
-
-def _rank() -> int:
-    try:
-        return int(os.environ.get("RANK", "0"))
-    except ValueError:
-        return 0

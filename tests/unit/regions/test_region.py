@@ -612,3 +612,107 @@ def test_steps_of_both_ways_set_the_pace(fake: FakeIntegration) -> None:
         region.boundary()
     assert region.outcome.profile is not None
     assert region.outcome.profile.run["undisturbed_step"] > 0
+
+
+# --- marks for a tool outside -------------------------------------------------------------------
+
+
+@pytest.fixture
+def outside(fake: FakeIntegration, monkeypatch: pytest.MonkeyPatch) -> FakeIntegration:
+    monkeypatch.setenv("HROOF", "marks")
+    return fake
+
+
+def test_no_step_is_counted_where_a_tool_outside_measures(outside: FakeIntegration) -> None:
+    region = Region(skip=2, steps=3)
+    run(region, 9)
+    assert region.only_marks
+    assert outside.captures[0].log == ["time", "step 1", "step 2", "done"]
+    assert region.outcome.status is Status.COMPLETE
+
+
+@pytest.mark.parametrize(("skip", "marked"), [(5, ["5", "6", "7"]), (0, ["0", "1", "2"])])
+def test_the_marked_steps_are_those_right_after_the_skipped(
+    outside: FakeIntegration, noted: Noted, skip: int, marked: list[str]
+) -> None:
+    run(Region(name="train", skip=skip, steps=3), 12)
+    starts = [what for event, what in noted.log if event == "start"]
+    assert starts == ["region train", *(f"step {number}" for number in marked)]
+    assert [what for event, what in noted.log if event == "end"] == [*starts[1:], starts[0]]
+
+
+class Ordered(NotedCapture):
+    """Notes in the listener's log when it waits for the device, that is at every edge of a step."""
+
+    noted: Noted
+
+    def stage(self, stage: Stage) -> None:
+        super().stage(stage)
+        self.noted.log.append(("wait", str(stage)))
+
+    def step_ended(self, number: int) -> None:
+        self.noted.log.append(("wait", "step"))
+
+
+def test_a_step_is_ended_when_the_capture_has_waited_for_the_device(
+    outside: FakeIntegration, noted: Noted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Ordered.noted = noted
+    monkeypatch.setattr(outside, "capture", Ordered)
+    run(Region(name="train", skip=1, steps=2), 4)
+    assert noted.log == [
+        ("start", "region train"),
+        ("wait", "time"),
+        ("start", "step 1"),
+        ("wait", "step"),
+        ("end", "step 1"),
+        ("start", "step 2"),
+        ("wait", "done"),
+        ("end", "step 2"),
+        ("end", "region train"),
+    ]
+
+
+@pytest.mark.parametrize("steps", [3, 4])
+def test_a_step_that_is_cut_short_is_ended_after_the_wait(
+    outside: FakeIntegration, noted: Noted, monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    Ordered.noted = noted
+    monkeypatch.setattr(outside, "capture", Ordered)
+    run(Region(name="train", skip=1, steps=9), steps)
+    assert noted.log[-3:] == [
+        ("wait", "done"),
+        ("end", f"step {steps}"),
+        ("end", "region train"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seen", "call"), [(3, "skip=0, steps=3"), (6, "skip=3, steps=3"), (1, "skip=0, steps=1")]
+)
+def test_too_few_steps_to_mark_tell_the_call_that_would_fit(
+    outside: FakeIntegration, seen: int, call: str
+) -> None:
+    region = Region(skip=5, steps=3)
+    run(region, seen)
+    assert region.outcome.status is (Status.PARTIAL if seen == 6 else Status.EMPTY)
+    assert "needs 8 (5 skipped, 3 marked)" in region.outcome.reason
+    assert f"hroof.region({call})" in region.outcome.reason
+
+
+def test_no_step_at_all_asks_for_one_to_mark(outside: FakeIntegration) -> None:
+    region = Region(skip=5, steps=3)
+    run(region, 0)
+    assert "let the region see at least 1 step." in region.outcome.reason
+
+
+def test_what_a_region_is_told_while_it_runs_does_not_change_how(
+    fake: FakeIntegration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    region = Region(skip=1, steps=1)
+    with region:
+        monkeypatch.setenv("HROOF", "marks")
+        with region:
+            run(region, 3)
+    assert not region.only_marks
+    assert fake.captures[0].log == ["count", "time", "done"]
