@@ -1,0 +1,162 @@
+"""The columns that say which launch a row is of: kernel, process, device, grid, NVTX ranges.
+
+Every page of ncu has them under the same names; older versions lack some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hroof.readers.ncu_csv.ranges import States, columns, prefix, renamed
+from hroof.readers.ncu_csv.rows import Rows
+from hroof.readers.raw import Ranges
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Places = NDArray[np.intp]
+
+_NUMBERS = {"process": "Process ID", "device": "Device", "context": "Context", "stream": "Stream"}
+_TEXTS = {"kernel": "Kernel Name", "capability": "CC", "grid": "Grid Size", "block": "Block Size"}
+
+
+@dataclass(frozen=True)
+class Part:
+    """The launches of one table or one file.
+
+    Attributes:
+        names: The files that they are from.
+        dialect: The kind of page.
+        launches: As in ``Raw``, and ``id``, ncu's number of the launch (-1 where it has none).
+        counters: As in ``Raw``.
+        ranges: As in ``Raw``.
+        devices: As in ``Raw``.
+        programs: Name of the program by process.
+        problems: As in ``Raw``.
+        incomplete: As in ``Raw``.
+    """
+
+    names: tuple[str, ...]
+    dialect: str
+    launches: pd.DataFrame
+    counters: pd.DataFrame
+    ranges: tuple[Ranges, ...] = ()
+    devices: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    programs: Mapping[int, str] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    incomplete: bool = False
+
+
+def coded(rows: Rows, name: str) -> tuple[Places, list[str]]:
+    """A column as codes and the text of each code; all 0 where the table has no such column."""
+    at = rows.place(name)
+    return (np.zeros(len(rows), np.intp), [""]) if at is None else coded_at(rows, at)
+
+
+def coded_at(rows: Rows, at: int) -> tuple[Places, list[str]]:
+    """The column at a place as codes and the text of each code."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = rows.columns[at]
+    if not isinstance(column.type, pa.DictionaryType):
+        column = pc.dictionary_encode(pc.fill_null(pc.cast(column, pa.string()), ""))
+    whole = column.unify_dictionaries().combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):
+        whole = whole.chunk(0) if whole.num_chunks else pa.array([], column.type)
+    texts = [text or "" for text in whole.dictionary.to_pylist()]
+    codes = pc.fill_null(whole.indices, len(texts)).to_numpy(zero_copy_only=False)
+    return codes.astype(np.intp), [*texts, ""]
+
+
+def described(rows: Rows, first: Places | None = None) -> tuple[pd.DataFrame, tuple[Ranges, ...]]:
+    """The launches that rows are of.
+
+    Args:
+        rows: The rows.
+        first: A row of each launch; every row is one where this is not given.
+
+    Returns:
+        The columns of ``Raw.launches`` that the table has and ``id``; the NVTX states.
+    """
+    import pandas as pd
+
+    def column(name: str) -> NDArray[Any]:
+        codes, texts = coded(rows, name)
+        return np.array(texts, object)[codes if first is None else codes[first]]
+
+    frame: dict[str, Any] = {own: column(name) for own, name in _TEXTS.items()}
+    for own, name in {**_NUMBERS, "id": "ID"}.items():
+        if name == "Device" and rows.place(name) is None:
+            name = "Device Id"
+        if rows.place(name) is not None:
+            frame[own] = _integers(column(name), default=-1 if own in ("process", "id") else 0)
+    frame.setdefault("id", np.full(len(frame["kernel"]), -1))
+    frame.setdefault("device", np.zeros(len(frame["kernel"]), np.int64))
+    states = States(rows.table.header)
+    if states.known:
+        frame["ranges"] = _states(rows, states, first)
+        frame["kernel"] = _without_range(frame["kernel"], frame["ranges"], states.found)
+    return pd.DataFrame(frame), states.found
+
+
+def devices(launches: pd.DataFrame, names: Sequence[str] = ()) -> dict[int, dict[str, str]]:
+    """Capability and name by device.
+
+    Args:
+        launches: The launches.
+        names: The device's name of each launch, where the file has them.
+    """
+    facts: dict[int, dict[str, str]] = {}
+    for row in launches.drop_duplicates("device").index:
+        known = {"capability": launches["capability"][row], "name": names[row] if names else ""}
+        facts[int(launches["device"][row])] = {key: text for key, text in known.items() if text}
+    return facts
+
+
+def programs(rows: Rows) -> dict[int, str]:
+    """Name of the program by process, as far as the table has it."""
+    processes, numbers = coded(rows, "Process ID")
+    codes, names = coded(rows, "Process Name")
+    _, first = np.unique(processes, return_index=True)
+    found = {numbers[processes[row]]: names[codes[row]] for row in first}
+    return {int(number): name for number, name in found.items() if number.isdecimal() and name}
+
+
+def _integers(texts: NDArray[Any], default: int) -> NDArray[np.int64]:
+    import pandas as pd
+
+    values = pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce")
+    result: NDArray[np.int64] = values.fillna(default).to_numpy().astype(np.int64)
+    return result
+
+
+def _states(rows: Rows, states: States, first: Places | None) -> NDArray[np.int64]:
+    """The NVTX state of each launch; every different pair of cells is read once."""
+    pairs = []
+    for at in columns(rows.table.header):
+        codes, texts = (np.zeros(len(rows), np.intp), [""]) if at is None else coded_at(rows, at)
+        pairs.append((codes if first is None else codes[first], texts))
+    (inner, inner_texts), (outer, outer_texts) = pairs
+    both = inner * len(outer_texts) + outer
+    _, firsts, which = np.unique(both, return_index=True, return_inverse=True)
+    place = {}
+    for row in sorted(firsts):
+        place[both[row]] = states.place(inner_texts[inner[row]], outer_texts[outer[row]])
+    return np.array([place[both[row]] for row in firsts], np.int64)[which]
+
+
+def _without_range(
+    kernels: NDArray[Any], places: NDArray[np.int64], states: Sequence[Ranges]
+) -> NDArray[Any]:
+    """The names of kernels without the range that ``--print-nvtx-rename kernel`` puts before them."""
+    per_row = [states[place] for place in places]
+    if not renamed(kernels, per_row):
+        return kernels
+    pairs = zip(kernels, per_row, strict=True)
+    return np.array([kernel[prefix(kernel, state) :] for kernel, state in pairs], object)

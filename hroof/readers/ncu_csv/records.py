@@ -1,0 +1,149 @@
+"""The rows of an irregular table, one by one: lines of the program between them, cut rows, stray quotes.
+
+A row can go over several lines, since a line feed in the name of an NVTX range is printed as it is;
+and a quote in such a name is not doubled, which breaks the row for every reader of CSV. The columns
+left and right of the NVTX columns are then read from either end, and what remains is theirs.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+
+from hroof.readers.ncu_csv import ranges
+from hroof.readers.ncu_csv.lines import Table
+
+_ROW = re.compile(r'"?\d+"?\s*[,;\t]|"",|,')
+_NEXT = re.compile(r'"\d+","\d+",')
+_FIELD = re.compile(r'"(?:[^"]|"")*"(?:,|$)|[^",]*(?:,|$)')
+_LINES = 50
+"""The most lines of one row."""
+_LIMIT = 1 << 30
+"""Characters of one field: the instances of a metric can fill megabytes."""
+
+
+class Records:
+    """The whole rows of a table, padded to its header, without what is no row.
+
+    Iterate once; the other attributes are right after that.
+
+    Args:
+        table: The table.
+
+    Attributes:
+        lines: The line of each row below the header, the first being 0.
+        cut: The file ends within a row.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self.lines: list[int] = []
+        self.cut = False
+        self._table = table
+        self._width = len(table.header)
+        self._text = table.body.decode("utf-8", "replace").split("\n")
+        self._broken: list[int] = []
+        last = "Metric Value" if "Metric Value" in table.header else table.header[-1]
+        self._needed = table.header.index(last) + 1
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What was left out."""
+        if not self._broken:
+            return ()
+        where = self._table.where(self._broken[0])
+        if self.cut and len(self._broken) == 1:
+            return (f"{where}: the file ends within a row, which is left out.",)
+        return (f"{where}: {len(self._broken)} rows are not whole and are left out, this is the first.",)
+
+    def __iter__(self) -> Iterator[list[str]]:
+        csv.field_size_limit(_LIMIT)
+        at = 0
+        while at < len(self._text):
+            if not self._begins(self._text[at]):
+                at += 1
+                continue
+            fields, end = self._record(at)
+            if fields is None:
+                self._broken.append(at)
+                self.cut |= end >= len(self._text)
+            else:
+                self.lines.append(at)
+                yield fields + [""] * (self._width - len(fields))
+            at = end
+
+    def _begins(self, line: str) -> bool:
+        if self._table.header[0] in ("ID", "Process ID"):
+            return line.startswith('"' if self._table.quoted else tuple(',"0123456789')) and bool(
+                _ROW.match(line)
+            )
+        return line.startswith('"') if self._table.quoted else bool(line.strip())
+
+    def _record(self, at: int) -> tuple[list[str] | None, int]:
+        """The fields of the row that begins in a line, None if it is not whole; and the line behind it."""
+        text, end = self._text[at], at + 1
+        fields = self._fields(text, end)
+        while fields is None and text.count('"') % 2 and self._continues(end) and end < at + _LINES:
+            text, end = f"{text}\n{self._text[end]}", end + 1
+            fields = self._fields(text, end)
+        # A row that never ends must not swallow what comes after its first line.
+        return fields, end if fields is not None or end >= len(self._text) else at + 1
+
+    def _continues(self, at: int) -> bool:
+        return at < len(self._text) and not _NEXT.match(self._text[at])
+
+    def _fields(self, text: str, end: int) -> list[str] | None:
+        """The fields of a whole row."""
+        open_ended = end >= len(self._text)  # no line feed behind it
+        if open_ended and not (self._table.quoted and text.endswith(('"', ","))):
+            return None
+        if text.count('"') % 2 == 0:
+            fields = next(csv.reader([text], delimiter=self._table.delimiter))
+            if self._needed <= len(fields) <= self._width and self._ranges_readable(fields):
+                return fields
+        return self._repaired(text)
+
+    def _ranges_readable(self, fields: list[str]) -> bool:
+        cells = (fields[at] for at in ranges.columns(self._table.header) if at is not None)
+        return all(map(ranges.readable, cells))
+
+    def _repaired(self, text: str) -> list[str] | None:
+        """The fields of a row whose NVTX cells have stray quotes."""
+        places = [at for at in ranges.columns(self._table.header) if at is not None]
+        if not places or not self._table.quoted:
+            return None
+        left = _span(text, places[0])
+        for width in {self._needed + 1, self._needed, self._width}:
+            right = len(text) - _span(text[::-1], width - places[-1] - 1)
+            cells = _cells(text[left:right], len(places))
+            ends = [next(csv.reader([part]), []) for part in (text[:left], text[right + 1 :])]
+            fields = [*ends[0][: places[0]], *cells, *ends[1]]
+            if cells and len(fields) == width and self._ranges_readable(fields):
+                return fields
+        return None
+
+
+def _span(text: str, count: int) -> int:
+    """How many characters the first fields of a row take, with the comma behind each."""
+    end = 0
+    for _ in range(count):
+        field = _FIELD.match(text, end)
+        if field is None:
+            return 0
+        end = field.end()
+    return end
+
+
+def _cells(text: str, count: int) -> list[str]:
+    """The NVTX cells in what is left between the other columns; empty where they cannot be told apart."""
+    if count == 1:
+        return [_plain(text)]
+    for split in (_span(text, 1), len(text) - _span(text[::-1], 1)):
+        cells = [_plain(text[:split].removesuffix(",")), _plain(text[split:].removeprefix(","))]
+        if all(map(ranges.readable, cells)):
+            return cells
+    return []
+
+
+def _plain(field: str) -> str:
+    return field.removeprefix('"').removesuffix('"').replace('""', '"')

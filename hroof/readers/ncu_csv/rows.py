@@ -1,0 +1,202 @@
+"""The rows of a table as columns: fast where the table is regular, with care where it is not.
+
+Regular is a table of which every line is a row in quotes: pyarrow reads it. Lines of the program
+between the rows, line feeds and stray quotes in the names of NVTX ranges, and tables that people
+wrote again are read row by row. Either way a row that is not whole is left out and reported.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hroof.readers.ncu_csv import ranges
+from hroof.readers.ncu_csv.lines import Table
+from hroof.readers.ncu_csv.records import Records
+from hroof.readers.ncu_csv.values import MISSING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+IDENTIFYING = frozenset(
+    {
+        "ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Context", "Stream",
+        "Block Size", "Grid Size", "Device", "Device Id", "CC", "Section Name", "Body Item Label", "Metric Name",
+        "Metric Unit", "Rule Name", "Rule Type", "Rule Description", "Estimated Speedup Type",
+        "Estimated Speedup", "Domain", "Invocations", "Count",
+    }
+)  # fmt: skip
+"""Columns that say which launch and which metric; what is no metric and not one of these is ignored."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of one table.
+
+    Attributes:
+        table: The table that they are from.
+        columns: One array per column of the header, by place: texts, or numbers where all are.
+        units: What the row of units says, by place; empty where there is no such row.
+        lines: The line of each row below the header, the first being 0; empty where rows are lines.
+        cut: The last row was not whole and is left out.
+        problems: What was left out or repaired.
+    """
+
+    table: Table
+    columns: tuple[pa.ChunkedArray, ...]
+    units: tuple[str, ...] = ()
+    lines: tuple[int, ...] = ()
+    cut: bool = False
+    problems: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def where(self, row: int) -> str:
+        """The place of a row, for a message."""
+        line = self.lines[row] if self.lines else row + bool(self.units)
+        return self.table.where(line)
+
+    def place(self, name: str) -> int | None:
+        """The place of a column; None where the table has none of that name."""
+        return self.table.header.index(name) if name in self.table.header else None
+
+    def texts(self, at: int | None) -> list[str]:
+        """A column as texts, empty where there is none."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if at is None:
+            return [""] * len(self)
+        values = pc.fill_null(pc.cast(self.columns[at], pa.string()), "")
+        result: list[str] = values.to_pylist()
+        return result
+
+
+def read_rows(table: Table, *, texts: bool = False) -> Rows:
+    """The rows of a table.
+
+    Args:
+        table: The table.
+        texts: Leave numbers as texts.
+    """
+    rows = None if texts else _regular(table)
+    return rows if rows is not None else _careful(table)
+
+
+# --- regular tables -----------------------------------------------------------------------------
+
+
+def _regular(table: Table) -> Rows | None:
+    """The rows of a table of which every line is a row; None for any other table."""
+    body = _without_tail(table.body)
+    if not (table.quoted and body.startswith(b'"')) or table.delimiter != ",":
+        return None
+    if not body.endswith(b"\n") or body.count(b'\n"') != body.count(b"\n") - 1:
+        return None
+    units = _units(body)
+    width = len(next(csv.reader([body[: body.find(b"\n")].decode()])))
+    if width > len(table.header):
+        return None
+    read = _arrow(body, table.header[:width], skip=bool(units))
+    if read is None or not _well_read(table, read):
+        return None
+    full = read + [_empty(len(read[0]))] * (len(table.header) - width)
+    return Rows(table, tuple(full), units)
+
+
+def _without_tail(body: bytes) -> bytes:
+    """A table without the lines behind its last row."""
+    last = body.rfind(b'\n"') + 1
+    end = body.find(b"\n", last) + 1
+    if end == 0 or body.count(b'"', last, end) % 2:
+        return body
+    return body[:end]
+
+
+def _units(body: bytes) -> tuple[str, ...]:
+    """The row of units, if the first row is one: it has no ID."""
+    if not body.startswith(b'"",'):
+        return ()
+    return tuple(next(csv.reader([body[: body.find(b"\n")].decode()])))
+
+
+def _arrow(body: bytes, header: Sequence[str], *, skip: bool) -> list[Any] | None:
+    """The columns of rows that are lines; None where they have not all the same length.
+
+    Rows of rules, longer than those of metrics, are dropped.
+    """
+    import pyarrow as pa
+    from pyarrow import csv as arrow
+
+    strange: list[Any] = []
+
+    def odd(row: Any) -> str:
+        strange.append(row)
+        return "skip"
+
+    names = [str(at) for at in range(len(header))]
+    text, words = pa.string(), pa.dictionary(pa.int32(), pa.string())
+    kinds = {"Kernel Name": words, "Process Name": words, "Section Name": words}
+    types = {
+        str(at): kinds.get(name, words if "Range:" in name or name.startswith("Metric ") else text)
+        for at, name in enumerate(header)
+        if (name in IDENTIFYING or "Range:" in name) and name != "Metric Value"
+    }
+    try:
+        found = arrow.read_csv(
+            pa.py_buffer(body),
+            read_options=arrow.ReadOptions(column_names=names, skip_rows=int(skip), block_size=1 << 22),
+            parse_options=arrow.ParseOptions(invalid_row_handler=odd),
+            convert_options=arrow.ConvertOptions(column_types=types, null_values=sorted(MISSING)),
+        )
+    except (pa.ArrowInvalid, pa.ArrowKeyError):
+        return None
+    if any(not _is_rule(row.text, header) for row in strange):
+        return None
+    return list(found.columns)
+
+
+def _is_rule(row: str, header: Sequence[str]) -> bool:
+    fields = next(csv.reader([row]))
+    at = header.index("Metric Name") if "Metric Name" in header else None
+    return at is not None and len(fields) > len(header) and fields[at] == ""
+
+
+def _well_read(table: Table, columns: Sequence[Any]) -> bool:
+    """Whether IDs are numbers and the cells of NVTX are whole."""
+    import pyarrow.compute as pc
+
+    if table.header[0] == "ID" and not pc.all(pc.match_substring_regex(columns[0], "^[0-9]+$")).as_py():
+        return False
+    cells = (columns[at] for at in ranges.columns(table.header) if at is not None)
+    return all(ranges.readable(cell or "") for column in cells for cell in pc.unique(column).to_pylist())
+
+
+def _empty(length: int) -> Any:
+    import pyarrow as pa
+
+    return pa.chunked_array([pa.nulls(length, pa.string())])
+
+
+# --- all others ---------------------------------------------------------------------------------
+
+
+def _careful(table: Table) -> Rows:
+    """The rows of a table read one by one."""
+    import pyarrow as pa
+
+    found = Records(table)
+    rows = list(found)
+    lines = list(found.lines)
+    units: tuple[str, ...] = ()
+    if table.header[0] == "ID":
+        if rows and rows[0][0] == "" and "Metric Name" not in table.header:
+            units = tuple(rows[0])
+        kept = [at for at, row in enumerate(rows) if row[0].strip()]
+        rows, lines = [rows[at] for at in kept], [lines[at] for at in kept]
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(table.header)
+    arrays = tuple(pa.chunked_array([pa.array(column, pa.string())]) for column in columns)
+    return Rows(table, arrays, units, tuple(lines), found.cut, found.problems)

@@ -1,0 +1,136 @@
+"""Tables with one row per launch and one column per metric: the raw page, and what people made of it.
+
+The raw page has a row of units below its header. A table without one is read only where its numbers
+show that they are in base units: automatic scaling never leaves a value of a thousand or more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hroof.errors import ProfileError
+from hroof.readers.ncu_csv import launches, values
+from hroof.readers.ncu_csv.launches import Part
+from hroof.readers.ncu_csv.lines import METRIC
+from hroof.readers.ncu_csv.rows import IDENTIFYING, Rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Columns = dict[str, "values.Floats"]
+
+_NAME = "device__attribute_display_name"
+_CAPABILITY = ("device__attribute_compute_capability_major", "device__attribute_compute_capability_minor")
+_BASE = (("time_duration", "nsecond"), ("__bytes", "byte"), ("_bytes", "byte"))
+
+
+def part(rows: Rows, *, comma: bool = False) -> Part:
+    """The launches of a raw page, or of a table with one row per launch.
+
+    Args:
+        rows: The rows.
+        comma: The numbers have a decimal comma.
+
+    Raises:
+        OtherLocaleError: They have one, and ``comma`` is false.
+        ProfileError: A unit is unknown, or cannot be known.
+    """
+    import pandas as pd
+
+    frame, states = launches.described(rows)
+    counters = _counters(rows, _metrics(rows), comma)
+    named = rows.texts(rows.place(_NAME)) if rows.place(_NAME) is not None else []
+    _complete(frame, counters)
+    problems = rows.problems
+    if rows.place("Kernel Name") is None:
+        problems += (f"{rows.table.name}: the table has no names of kernels.",)
+    return Part(
+        names=(rows.table.name,),
+        dialect="raw" if rows.units else "pivoted",
+        launches=frame,
+        counters=pd.DataFrame(counters, index=frame.index),
+        ranges=states,
+        devices=launches.devices(frame, named),
+        programs=launches.programs(rows),
+        problems=problems,
+        incomplete=rows.cut,
+    )
+
+
+def _metrics(rows: Rows) -> list[int]:
+    """The places of metrics: what identifies no launch; in a table of people, what has a metric's name."""
+    return [
+        at
+        for at, name in enumerate(rows.table.header)
+        if name not in IDENTIFYING
+        and "Range:" not in name
+        and name.strip()
+        and (rows.units or METRIC.fullmatch(name))
+    ]
+
+
+def _counters(rows: Rows, places: Sequence[int], comma: bool) -> Columns:
+    units = rows.units or base_units(rows, places)
+    found: Columns = {}
+    instances: Columns = {}
+    for at in places:
+        name = rows.table.header[at]
+        column, parts, worded = values.numbers(
+            rows.columns[at], lambda _, name=name: name, rows.where, comma=comma
+        )
+        if worded and not np.isfinite(column).any():
+            continue  # words, like the name of the device, are no counter
+        power = values.power_of(units[at] if at < len(units) else "", name, rows.table.where(0))
+        found[name] = values.scaled(column, power)
+        instances |= {f"{name}:{key}": _sparse(part, len(rows), power) for key, part in parts.items()}
+    return found | instances
+
+
+def _sparse(part: dict[int, float], length: int, power: int) -> values.Floats:
+    column = np.full(length, np.nan)
+    column[list(part)] = list(part.values())
+    return values.scaled(column, power)
+
+
+def base_units(rows: Rows, places: Sequence[int]) -> tuple[str, ...]:
+    """The units of a table that does not say them, where its numbers show that they are base units.
+
+    Raises:
+        ProfileError: They do not.
+    """
+    header = rows.table.header
+    units = ["" for _ in header]
+    shown = False
+    measured = [at for at in places if METRIC.fullmatch(header[at])]
+    for at in measured:
+        units[at] = _base_unit(header[at])
+        if units[at] not in ("", "%"):
+            column, *_ = values.numbers(rows.columns[at], lambda _, at=at: header[at], rows.where)
+            shown |= bool((column >= 1000).any())
+    if not shown:
+        raise ProfileError(
+            f"{rows.table.name} has no units, and its numbers do not show which are meant.",
+            "Use the table as ncu printed it, with its units.",
+        )
+    return tuple(units)
+
+
+def _base_unit(metric: str) -> str:
+    """The base unit of a metric, by its name."""
+    if "pct" in metric:
+        return "%"
+    above = next((unit for sign, unit in _BASE if sign in metric), "")
+    if ".per_second" in metric:
+        return f"{above}/second"
+    return "" if ".per_" in metric or ".peak" in metric else above
+
+
+def _complete(frame: pd.DataFrame, counters: dict[str, Any]) -> None:
+    """The compute capability from the metrics of the device, where an older page has no column of it."""
+    if (frame["capability"] == "").all() and all(name in counters for name in _CAPABILITY):
+        major, minor = (counters[name] for name in _CAPABILITY)
+        if np.isfinite(major).all() and np.isfinite(minor).all():
+            frame["capability"] = [f"{a:.0f}.{b:.0f}" for a, b in zip(major, minor, strict=True)]
