@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hroof.errors import UsageError
+from hroof.kernels import Family, family, op_family
 from hroof.roofline.bounds import Flags, Floats, Indices, values
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ COLUMNS = (
     "layer", "layer_type", "phase", "op", "kernel", "step", "device", "rank", "recompute",
 )  # fmt: skip
 BLOCK = "block"
+FAMILY = "family"
 _DEPTH = re.compile(r"^depth\s?([1-9]\d*)$")
 
 
@@ -105,8 +107,8 @@ def group(launches: pd.DataFrame, by: Sequence[str]) -> Groups:
     Args:
         launches: Rows of captured steps.
         by: Columns (``layer``, ``layer_type``, ``phase``, ``op``, ``kernel``, ``step``, ``device``,
-            ``rank``, ``recompute``), ``block`` or ``depth1``, ``depth2``, … An empty one gives one
-            group.
+            ``rank``, ``recompute``), ``block``, ``family`` (what the kernel does, by its name, else by
+            the op's) or ``depth1``, ``depth2``, … An empty one gives one group.
 
     Raises:
         UsageError: A key is unknown or given twice.
@@ -147,7 +149,7 @@ def check_keys(by: Sequence[str]) -> None:
     Raises:
         UsageError: A key is unknown or given twice.
     """
-    known = (*COLUMNS, BLOCK)
+    known = (*COLUMNS, BLOCK, FAMILY)
     for key in by:
         if key not in known and not _DEPTH.match(key):
             raise UsageError(
@@ -183,8 +185,10 @@ def _combine(
 def _labels(launches: pd.DataFrame, key: str) -> tuple[Indices, list[str]]:
     """Code of each row and the sorted, distinct names that the codes stand for."""
     depth = _DEPTH.match(key)
-    column = launches["layer" if key == BLOCK or depth else key]
-    codes, raw = _factorize(column)
+    if key == FAMILY:
+        codes, raw = _families(launches)
+    else:
+        codes, raw = _factorize(launches["layer" if key == BLOCK or depth else key])
     if depth:
         raw = [cut(name, int(depth.group(1))) for name in raw]
     elif key == BLOCK:
@@ -193,6 +197,18 @@ def _labels(launches: pd.DataFrame, key: str) -> tuple[Indices, list[str]]:
     labels = sorted(set(raw))
     position = {name: i for i, name in enumerate(labels)}
     return np.array([position[name] for name in raw], dtype=np.int64)[codes], labels
+
+
+def _families(launches: pd.DataFrame) -> tuple[Indices, list[str]]:
+    """The family by the kernel's name; by the op's where there is no kernel or its name says nothing."""
+    families = list(Family)
+    kernel_of, kernels = _factorize(launches["kernel"])
+    op_of, ops = _factorize(launches["op"])
+    of_kernel = np.array([*(families.index(family(name)) for name in kernels), -1])[kernel_of]
+    of_op = np.array([*(families.index(op_family(name)) for name in ops), -1])[op_of]
+    silent = (of_kernel < 0) | (of_kernel == families.index(Family.OTHER))
+    codes = np.where(silent & (of_op >= 0), of_op, of_kernel)
+    return codes.astype(np.int64), [str(each) for each in families]
 
 
 def _factorize(column: pd.Series) -> tuple[Indices, list[str]]:

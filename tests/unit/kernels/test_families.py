@@ -154,7 +154,8 @@ KERNELS = {
     ],
     F.OPTIMIZER: [
         "void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float, float, int>, float>(X)",
-        "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<FusedOptimizerTensorListMetadata<3>, FusedAdamMathFunctor<float, 4>>(X)",
+        "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<"
+        "FusedOptimizerTensorListMetadata<3>, FusedAdamMathFunctor<float, 4>>(X)",
         "void multi_tensor_apply_kernel<TensorListMetadata<4>, LAMBStage1Functor<float>, float*>(X)",
         "void tensorflow::functor::ApplyAdamKernel<float>(X)",
         "triton_for_fused__fused_adamw_0",
