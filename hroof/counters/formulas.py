@@ -1,0 +1,159 @@
+"""From counters to work: time, FLOP and bytes of every launch, with where each comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hroof.counters.chips import Chip
+from hroof.counters.columns import Columns, Flags, Floats
+from hroof.counters.matrix import Matrix, matrix_work
+from hroof.counters.traffic import traffic
+from hroof.counters.vector import Vector, vector_work
+from hroof.profile.schema import Convention, bytes_column, flop_column, source_column
+from hroof.units import MemoryLevel, Pipe, Precision, Source
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_NAMED = 3
+_ROUGHLY = 1.05
+
+
+@dataclass(frozen=True)
+class Work:
+    """What the counters of every launch stand for.
+
+    Attributes:
+        columns: Rows as in the counters; columns of ``hroof.profile.SCHEMA``: ``duration``, FLOP, bytes and sources.
+            Of work that was not collected there is no column.
+        clock: Hertz of the SM while a launch was profiled; NaN where not known.
+        notes: What a reader has to know, one sentence or two each.
+    """
+
+    columns: pd.DataFrame
+    clock: pd.Series[float]
+    notes: tuple[str, ...] = ()
+
+
+def work(counters: pd.DataFrame, chip: Chip | None, kernels: Sequence[str]) -> Work:
+    """Time, FLOP and bytes of every launch.
+
+    FLOP are known where every counter that could hold work is: a launch with matrix work that nothing gives has
+    none, rather than too few. A zero is a real zero; a value that is not there is missing.
+
+    Args:
+        counters: Float columns under the tool's names, base SI units, as in ``Raw.counters``.
+        chip: The chip that ran them; None where it is not known.
+        kernels: The kernel's name of every row.
+    """
+    import pandas as pd
+
+    columns = Columns(counters)
+    vector = vector_work(columns, chip)
+    matrix = matrix_work(columns, chip, kernels)
+    unknown = vector.unknown | matrix.unknown
+    crossing = traffic(columns, chip)
+    result: dict[str, Any] = {"duration": columns.duration}
+    result |= _flop(vector, matrix, unknown)
+    result |= {bytes_column(level): values for level, values in crossing.bytes.items()}
+    result |= _sources(result, matrix)
+    notes = [*matrix.notes, *vector.notes, *_unknown(matrix.unknown, vector.unknown, kernels)]
+    notes += [*_predicted(matrix), *crossing.notes, *_order(crossing.bytes, kernels)]
+    return Work(
+        pd.DataFrame(result, index=counters.index),
+        pd.Series(columns.clock, index=counters.index),
+        tuple(notes),
+    )
+
+
+def _flop(vector: Vector, matrix: Matrix, unknown: Flags) -> dict[str, Floats]:
+    found: dict[tuple[Convention, Pipe, Precision], Floats] = {}
+    for precision in Precision:
+        for convention, values in (("nominal", vector.nominal), ("least", vector.least)):
+            if precision in values:
+                found[convention, Pipe.VECTOR, precision] = values[precision]  # type: ignore[index]
+            if precision in matrix.flop:
+                found[convention, Pipe.MATRIX, precision] = matrix.flop[precision]  # type: ignore[index]
+    return {
+        flop_column(*key): np.where(unknown, np.nan, values)
+        for key, values in found.items()
+        if not np.isnan(values).all()
+    }
+
+
+def _sources(columns: dict[str, Any], matrix: Matrix) -> dict[str, Any]:
+    flop = [values for name, values in columns.items() if name.startswith("flop_")]
+    known = np.zeros(len(columns["duration"]), dtype=bool)
+    for values in flop:
+        known |= ~np.isnan(values)
+    levels = {level: columns.get(bytes_column(level)) for level in MemoryLevel}
+    sources = {
+        source_column("time"): _source(columns["duration"]),
+        source_column("flop"): np.where(
+            known, np.where(matrix.predicted, Source.PREDICTED, Source.COUNTER), Source.MISSING
+        ),
+    }
+    return sources | {
+        source_column(level): _source(values)
+        for level, values in levels.items()
+        if values is not None
+    }
+
+
+def _source(values: Floats) -> Any:
+    return np.where(np.isnan(values), Source.MISSING, Source.COUNTER)
+
+
+# --- notes --------------------------------------------------------------------------------------
+
+
+def _unknown(matrix: Flags, vector: Flags, kernels: Sequence[str]) -> list[str]:
+    notes = []
+    if matrix.any():
+        notes.append(
+            f"{_launches(matrix, kernels)}: FLOP unknown, since the matrix units may have worked and nothing says "
+            "how much: no operations, and no instructions of known shape."
+        )
+    if (vector & ~matrix).any():
+        notes.append(
+            f"{_launches(vector & ~matrix, kernels)}: FLOP unknown, since counts of vector instructions are missing."
+        )
+    return notes
+
+
+def _predicted(matrix: Matrix) -> list[str]:
+    rows = int(matrix.predicted.sum())
+    if not rows:
+        return []
+    return [
+        f"{_count(rows)}: matrix FLOP predicted from the number of instructions and the shape in the kernel's name."
+    ]
+
+
+def _order(levels: dict[MemoryLevel, Floats], kernels: Sequence[str]) -> list[str]:
+    """Launches that move more bytes farther from the cores: real, but in need of a reason."""
+    notes = []
+    for near, far in pairwise(level for level in MemoryLevel if level in levels):
+        with np.errstate(invalid="ignore"):
+            rows = levels[near] * _ROUGHLY < levels[far]
+        if rows.any():
+            notes.append(
+                f"{_launches(rows, kernels)}: more bytes cross {far.label} than {near.label}. Accesses that bypass a "
+                "cache, atomics, prefetches and whole cache lines do that; so does a wrong counter."
+            )
+    return notes
+
+
+def _count(rows: int) -> str:
+    return f"{rows} launch{'es' if rows != 1 else ''}"
+
+
+def _launches(rows: Flags, kernels: Sequence[str]) -> str:
+    names = list(dict.fromkeys(kernels[row][:60] for row in np.flatnonzero(rows).tolist()))
+    shown = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
+    return f"{_count(int(rows.sum()))} ({shown})"
