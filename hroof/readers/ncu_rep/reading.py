@@ -57,7 +57,7 @@ def read(path: Path) -> Raw:
     container = check(path)
     library = _library(path)
     try:
-        report = library.load_report(str(path))  # what it gives lives no longer than it does
+        report = library.load_report(str(path))  # kept: may its results outlive it?
         results = list(_results(report))
         if results:
             return _raw(results, container, path)
