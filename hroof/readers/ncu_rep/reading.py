@@ -259,9 +259,10 @@ class _Columns:
 
     def add(self, row: int, name: str, metric: Any) -> None:
         value = metric.as_double()
-        # The library gives 0.0 for a metric without a value and for a text.
-        if value == 0.0 and (not metric.has_value() or metric.kind() == _STRING):
-            return
+        if value == 0.0:  # which the library also gives for a text and where there is no value
+            if metric.kind() == _STRING:
+                return
+            value = value if metric.has_value() else np.nan
         self._set(row, name, value * self._factor(name, metric))
         if name in BY_OPCODE and metric.num_instances():
             self._instances(row, name, metric)

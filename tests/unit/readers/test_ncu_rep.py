@@ -460,6 +460,13 @@ def test_missing_is_nan_and_zero_is_zero(saved: Any) -> None:
     assert counters.dtypes.eq("float64").all()
 
 
+def test_a_metric_that_was_asked_for_in_vain_keeps_its_column(saved: Any) -> None:
+    values: Values = {"asked.sum": (None, "inst"), "dram__bytes.sum": (1, "byte")}
+    counters = ncu_rep.read(saved([Result(values=values)])).counters
+    assert list(counters.columns) == ["asked.sum", "dram__bytes.sum"]
+    assert counters["asked.sum"].isna().all()
+
+
 def test_opcodes_have_columns_of_their_own(saved: Any) -> None:
     name = "sass__inst_executed_per_opcode_with_modifier_all"
     first: Values = {name: ({"IMMA.16832.S8.S8.SAT": 20, "MOV": 3}, "")}
