@@ -39,8 +39,11 @@ class Precision(StrEnum):
     FP16 = "fp16"
     BF16 = "bf16"
     FP8 = "fp8"
+    FP4 = "fp4"
     INT32 = "int32"
     INT8 = "int8"
+    INT4 = "int4"
+    INT1 = "int1"
 
     @property
     def is_float(self) -> bool:

@@ -167,7 +167,8 @@ def test_levels_stand_nearest_to_the_cores_first() -> None:
 
 
 def test_integer_formats_are_no_flop() -> None:
-    assert [p for p in Precision if not p.is_float] == [Precision.INT32, Precision.INT8]
+    wholes = [precision for precision in Precision if not precision.is_float]
+    assert wholes == [Precision.INT32, Precision.INT8, Precision.INT4, Precision.INT1]
 
 
 def test_sources_stand_best_first() -> None:
