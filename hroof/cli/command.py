@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -82,6 +83,21 @@ def whole_number(text: str, least: int) -> int:
 def at_least(least: int) -> Callable[[str], int]:
     """A converter of arguments to whole numbers."""
     return lambda text: whole_number(text, least)
+
+
+def seconds(text: str) -> float:
+    """A time in seconds above zero.
+
+    Raises:
+        argparse.ArgumentTypeError: It is something else.
+    """
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0.0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return number
 
 
 def add_grouping(parser: argparse.ArgumentParser) -> None:

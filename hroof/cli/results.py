@@ -226,9 +226,10 @@ def _cannot_write(folder: Path, error: OSError) -> OutputError:
 
 
 def _parts(folder: Path) -> list[Path]:
-    """The files of a profile and its machine; run.json first, without which the rest does not load."""
+    """The files of a profile, its machine and the report behind it; first run.json, which the rest needs to load."""
     files = Profile.files(folder)
-    return [*files, *(path for path in (folder / "machine.json",) if path.exists())]
+    others = [folder / "machine.json", *sorted(folder.glob("counters.*"))]
+    return [*files, *(path for path in others if path.exists())]
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hroof.cli import show
+from hroof.cli import counters, show
 from hroof.cli.command import (
     Arguments,
     Command,
@@ -19,6 +19,7 @@ from hroof.cli.command import (
     check_grouping,
     print_json,
     progress,
+    seconds,
 )
 from hroof.cli.nothing import nothing_captured
 from hroof.cli.results import Results
@@ -45,6 +46,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         help=f"steps to time, after one that is counted (default: {STEPS})",
     )  # fmt: skip
     parser.add_argument("--name", help="name of the run in reports (default: the script's)")
+    _counter_arguments(parser)
     add_grouping(parser)
     parser.add_argument(
         "--json", action="store_true",
@@ -53,6 +55,29 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="say nothing on standard error")
     parser.add_argument("--no-report", action="store_true", help="only collect")
     parser.set_defaults(files=[])
+
+
+def _counter_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--counters", action="store_true",
+        help="count work and bytes with the hardware of an NVIDIA GPU, by Nsight Compute",
+    )  # fmt: skip
+    parser.add_argument(
+        "--cold", action="store_true",
+        help="with counters: flush the caches and lock the clock before each pass",
+    )  # fmt: skip
+    parser.add_argument(
+        "--times", action="store_true",
+        help="with counters: run the program a second time, without, for the times",
+    )  # fmt: skip
+    parser.add_argument("--ncu", metavar="PATH", help="with counters: the ncu to use")
+    parser.add_argument(
+        "--timeout", type=seconds, metavar="S",
+        help="with counters: end the program after S seconds and keep what there is",
+    )  # fmt: skip
+    parser.add_argument(
+        "--dry-run", action="store_true", help="with counters: print the command, start nothing"
+    )
 
 
 def run(arguments: Arguments) -> int:
@@ -64,25 +89,37 @@ def run(arguments: Arguments) -> int:
     Raises:
         UsageError: There is no program, or it cannot be started.
         OutputError: The result cannot be written where it was asked for.
-        CaptureError: The program succeeded, but there is nothing to report.
+        CaptureError: The program succeeded, but there is nothing to report, or counters were asked for in vain.
+        MissingError: The ncu that was named cannot be used.
+        ProfileError: What ncu wrote cannot be read.
     """
     if not arguments.command:
         raise UsageError("There is no program to run.", "Write: hroof run -- python train.py")
     check_grouping(arguments.by)
+    counters.check(arguments)
     say = progress(arguments.quiet)
     if unknown_value():
         say(f"hroof: {unknown_value()}")
+    if arguments.dry_run:
+        return counters.dry_run(arguments, say)
     results = _prepare(arguments)
     try:
-        env = environment(
-            results.folder, skip=arguments.skip, steps=arguments.steps, name=arguments.name
-        )
-        output = sys.stderr if arguments.json else None
-        status = execute(arguments.command, env, stdout=output)
+        done = counters.collect(arguments, results, say) if arguments.counters else None
+        status = _plain(arguments, results) if done is None else done.status
         _account(results, status, arguments, say)
+        if done is not None and done.problem is not None:
+            raise done.problem
     finally:
         results.finish()
     return status
+
+
+def _plain(arguments: Arguments, results: Results) -> int:
+    """Let the program measure itself."""
+    env = environment(
+        results.folder, skip=arguments.skip, steps=arguments.steps, name=arguments.name
+    )
+    return execute(arguments.command, env, stdout=sys.stderr if arguments.json else None)
 
 
 def _prepare(arguments: Arguments) -> Results:
@@ -130,7 +167,7 @@ def _report(found: list[Path], arguments: Arguments, say: Say) -> None:
         except HroofError as error:
             problem = error
             continue
-        machine = show.measured(profile, say)
+        machine = show.measured(profile, say) or show.saved_machine(folder)
         show.keep_machine(machine, folder, say)
         for path in arguments.files if folder == found[0] else []:
             show.write_file(profile, machine, path, arguments, say)
@@ -155,8 +192,23 @@ COMMAND = Command(
         "hroof run -- python train.py --epochs 1",
         "hroof run --skip 10 --steps 5 --by layer,phase -- python train.py",
         "hroof run --json --out runs/base -- python train.py > base.json",
+        "hroof run --counters -- python train.py",
+        "hroof run --counters --dry-run -- python train.py",
     ),
     arguments=_arguments,
     run=run,
-    flags=frozenset({"--force", "--json", "--quiet", "--no-report", "-h", "--help"}),
+    flags=frozenset(
+        [
+            "--force",
+            "--json",
+            "--quiet",
+            "--no-report",
+            "--counters",
+            "--cold",
+            "--times",
+            "--dry-run",
+            "-h",
+            "--help",
+        ]
+    ),
 )

@@ -50,6 +50,16 @@ def known_machine(profile: Profile) -> Machine | None:
         return None  # another machine, or no framework here: nothing is known
 
 
+def saved_machine(folder: Path) -> Machine | None:
+    """The ceilings that lie beside a profile, if any.
+
+    Raises:
+        ProfileError: They are damaged.
+    """
+    path = folder / MACHINE
+    return Machine.load(path) if path.exists() else None
+
+
 def keep_machine(machine: Machine | None, folder: Path, say: Say) -> None:
     """Put the ceilings beside the profile, so that a report needs nothing else."""
     if machine is None:

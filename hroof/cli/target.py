@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -53,13 +54,22 @@ def environment(
     }
 
 
-def execute(command: Sequence[str], env: Mapping[str, str], *, stdout: Any = None) -> int:
+def execute(
+    command: Sequence[str],
+    env: Mapping[str, str],
+    *,
+    stdout: Any = None,
+    stderr: Any = None,
+    wait: Callable[[subprocess.Popen[bytes]], int] = subprocess.Popen.wait,
+) -> int:
     """Run a program to its end; it has this process's input and output.
 
     Args:
         command: Its arguments, passed on byte for byte.
         env: Its environment.
         stdout: Where its standard output goes instead, as for ``subprocess.Popen``.
+        stderr: Likewise.
+        wait: Waits for its end, and may bring it about.
 
     Returns:
         Its exit status; 128 plus the signal that killed it.
@@ -69,12 +79,23 @@ def execute(command: Sequence[str], env: Mapping[str, str], *, stdout: Any = Non
     """
     with _passing_signals_on() as started:
         try:
-            child = subprocess.Popen(list(command), env=dict(env), stdout=stdout)
+            child = subprocess.Popen(list(command), env=dict(env), stdout=stdout, stderr=stderr)
         except (OSError, ValueError) as error:
             raise _not_started(command, error) from error
         started(child)
-        status = child.wait()
+        status = wait(child)
     return status if status >= 0 else SIGNALLED - status
+
+
+def check_startable(command: Sequence[str]) -> None:
+    """Refuse a program that another one could not start either.
+
+    Raises:
+        UsageError: It is not there, or not executable (exit code 127 or 126).
+    """
+    if shutil.which(command[0]) is None:
+        number = errno.EACCES if os.path.exists(command[0]) else errno.ENOENT
+        raise _not_started(command, OSError(number, os.strerror(number)))
 
 
 def _not_started(command: Sequence[str], error: OSError | ValueError) -> UsageError:

@@ -1,1 +1,42 @@
 """Driving Nsight Compute: finding it, asking it, understanding what it says."""
+
+from hroof.collect.nsight.command import (
+    REPLAY,
+    Request,
+    collecting,
+    printing,
+    several_processes,
+)
+from hroof.collect.nsight.device import Gpu, first_gpu
+from hroof.collect.nsight.execute import Streams, Watch, overheard
+from hroof.collect.nsight.filters import STEPS, Filter, escape, matches, parse, started
+from hroof.collect.nsight.outcome import PERMISSION_REMEDY, Condition, Outcome, judge
+from hroof.collect.nsight.program import OLDEST, VARIABLE, NoProgramError, Program, find
+
+__all__ = [
+    "OLDEST",
+    "PERMISSION_REMEDY",
+    "REPLAY",
+    "STEPS",
+    "VARIABLE",
+    "Condition",
+    "Filter",
+    "Gpu",
+    "NoProgramError",
+    "Outcome",
+    "Program",
+    "Request",
+    "Streams",
+    "Watch",
+    "collecting",
+    "escape",
+    "find",
+    "first_gpu",
+    "judge",
+    "matches",
+    "overheard",
+    "parse",
+    "printing",
+    "several_processes",
+    "started",
+]

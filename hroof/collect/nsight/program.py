@@ -19,6 +19,7 @@ VARIABLE = "HROOF_NCU"
 
 _FOLDERS = ("/opt/nvidia/nsight-compute/*", "/usr/local/cuda/bin", "/usr/local/cuda-*/bin")
 _NAME = "Nsight Compute"
+_OPTION = re.compile(r"^  (?:-\w \[ )?--([a-z][\w-]+)", re.MULTILINE)
 _VERSION = re.compile(r"^Version (\d+)\.(\d+)\.(\d+)", re.MULTILINE)
 _SECONDS = 60.0
 
@@ -34,10 +35,12 @@ class Program:
     Attributes:
         path: As it is started.
         version: Its numbers, e.g. ``(2024, 1, 1)``.
+        options: Names of the options that its help lists, e.g. ``config-file``; not every version has all.
     """
 
     path: str
     version: tuple[int, ...]
+    options: frozenset[str] = frozenset()
 
     @property
     def release(self) -> str:
@@ -84,7 +87,7 @@ def _numbers(folder: Path) -> list[int]:
 
 
 def _asked(path: str) -> Program:
-    text = _version_text(path)
+    text = _said(path, "--version")
     found = _VERSION.search(text)
     if _NAME not in text or found is None:
         said = " ".join(text.split())[:80]
@@ -99,10 +102,11 @@ def _asked(path: str) -> Program:
             f"older than {'.'.join(map(str, OLDEST))}.",
             "Install a newer one, or name it with --ncu.",
         )
-    return Program(path, version)
+    # With --version in front, what is not Nsight Compute after all starts nothing.
+    return Program(path, version, frozenset(_OPTION.findall(_said(path, "--version", "--help"))))
 
 
-def _version_text(path: str) -> str:
+def _said(path: str, *options: str) -> str:
     """What it says of itself.
 
     Raises:
@@ -110,13 +114,13 @@ def _version_text(path: str) -> str:
     """
     try:
         done = subprocess.run(
-            [path, "--version"], capture_output=True, text=True, errors="replace",
+            [path, *options], capture_output=True, text=True, errors="replace",
             stdin=subprocess.DEVNULL, timeout=_SECONDS, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         reason = getattr(error, "strerror", None) or f"no answer in {_SECONDS:.0f} s"
         raise NoProgramError(
-            f"{path} cannot be asked for its version: {reason}.",
+            f"{path} does not say its version: {reason}.",
             "Install Nsight Compute again, or name another one with --ncu.",
         ) from error
     return done.stdout + done.stderr
