@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hroof.cli import show
 from hroof.cli.command import Arguments, Command, Say, progress
 from hroof.cli.results import run_name
-from hroof.errors import OutputError, ProfileError, UsageError
+from hroof.errors import OutputError, ProfileError
 from hroof.profile import Profile
 from hroof.run import RUNS
+
+if TYPE_CHECKING:
+    from hroof.counters import Chip
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +76,7 @@ def _folder(file: Path) -> Path:
     return Path(RUNS) / run_name([stem or file.parent.name])
 
 
-def _chip(name: str | None) -> object:
+def _chip(name: str | None) -> Chip | None:
     from hroof import counters
 
     return None if name is None else counters.by_name(name)
@@ -81,7 +85,7 @@ def _chip(name: str | None) -> object:
 def _tell(profile: Profile, has_machine: bool, folder: Path, say: Say) -> None:
     for text in profile.run["warnings"]:
         say(f"hroof: {text}")
-    launches = int(round(float(profile.launches["launches"].sum())))
+    launches = round(float(profile.launches["launches"].sum()))
     peaks = "with the peaks that its counters carry" if has_machine else "without ceilings"
     say(f"{launches} launches, {peaks}, saved in {folder}. See them with: hroof report {folder}")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hroof.errors import OutputError, ProfileError
 from hroof.files import Write, json_writer, read_json, write_together
-from hroof.profile.schema import SCHEMA_VERSION, conform
+from hroof.profile.schema import SCHEMA_VERSION, conform, stacked
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -161,11 +161,10 @@ class Profile:
             raise ProfileError(
                 "Two of the profiles hold the same rank.", "Merge one profile per rank."
             )
-        tables = [profile.launches for profile in profiles if not profile.launches.empty]
-        frame = pd.concat(tables or [profiles[0].launches], ignore_index=True)
+        launches = stacked([profile.launches for profile in profiles])
         counted = [profile.counters for profile in profiles if profile.counters is not None]
         counters = pd.concat(counted, ignore_index=True) if counted else None
-        return cls(conform(frame), dict(profiles[0].run), counters)
+        return cls(launches, dict(profiles[0].run), counters)
 
     def replace(self, **changes: Any) -> Profile:
         """A copy with some attributes changed."""
@@ -240,11 +239,7 @@ def _parquet(frame: pd.DataFrame) -> Write:
 
 
 def _read_parts(files: dict[int, Path]) -> pd.DataFrame:
-    import pandas as pd
-
-    frames = [_read_part(rank, path) for rank, path in files.items()]
-    filled = [frame for frame in frames if not frame.empty] or frames[:1]
-    return filled[0] if len(filled) == 1 else conform(pd.concat(filled, ignore_index=True))
+    return stacked([_read_part(rank, path) for rank, path in files.items()])
 
 
 def _read_counters(parts: dict[int, Path], folder: Path) -> pd.DataFrame | None:

@@ -6,7 +6,8 @@ helpers below, so that no other module spells one that carries a pipe, a precisi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -125,6 +126,19 @@ def conform(frame: pd.DataFrame, *, where: str = "launch table") -> pd.DataFrame
     _check_names([str(name) for name in frame.columns], where)
     columns = {name: _conform_column(frame, name, column, where) for name, column in SCHEMA.items()}
     return pd.DataFrame(columns, index=pd.RangeIndex(len(frame)))
+
+
+def stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Launch tables under one another, as one launch table."""
+    import pandas as pd
+
+    filled = [frame for frame in frames if not frame.empty] or frames[:1]
+    if len(filled) == 1:
+        return filled[0]
+    with warnings.catch_warnings():
+        # Older pandas warns that columns without a value will count for dtypes; these are given anew anyway.
+        warnings.simplefilter("ignore", FutureWarning)
+        return conform(pd.concat(filled, ignore_index=True))
 
 
 def _check_names(names: list[str], where: str) -> None:

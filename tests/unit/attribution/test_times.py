@@ -15,7 +15,15 @@ GEMM = "void gemm<float, (int)4>(T1::Params)"
 
 def profile(*rows: dict[str, Any], **run: Any) -> Profile:
     """Launches of one kernel in one layer and step, where a row does not say otherwise."""
-    usual = {"kernel": GEMM, "layer": "fc", "phase": "forward", "step": 0, "duration": 1.0}
+    usual = {
+        "rank": 0,
+        "recompute": False,
+        "kernel": GEMM,
+        "layer": "fc",
+        "phase": "forward",
+        "step": 0,
+        "duration": 1.0,
+    }
     counted = [{**usual, "source_time": "counter", **row} for row in rows]
     return Profile.from_rows(counted, run)
 
