@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,10 @@ _CLOCKS = (
     "gpc__cycles_elapsed.avg.per_second",
 )
 """Rates of the SM clock, best first: the last is that of the cluster around it, the same to within a few percent."""
+OPCODES = "sass__inst_executed_per_opcode_with_modifier_all:"
+"""What the column of one opcode's warp instructions begins with; the opcode follows."""
+THREADS = "sass__thread_inst_executed_true_per_opcode_with_modifier_all:"
+"""The same for thread instructions whose predicate was true."""
 _CYCLES = ("sm__cycles_elapsed.avg", "smsp__cycles_elapsed.avg")
 
 
@@ -93,13 +98,24 @@ class Columns:
         whole = self.get(f"{metric}.sum")
         if whole is not None and not np.isnan(whole).any():
             return whole
-        ways = (whole, self.get(metric), self._per_cycle(metric), self._per_second(metric))
+        ways = (
+            whole,
+            self.get(metric),
+            self._per_cycle(metric),
+            self._per_second(metric),
+            self._threads(metric),
+        )
         if all(way is None for way in ways):
             return None
         return self.coalesce(ways)
 
     def _per_cycle(self, metric: str) -> Floats | None:
-        rate = self.get(f"{metric}.sum.per_cycle_elapsed")
+        """From a rate per cycle; NVIDIA's sections also state it as FLOP, 2 or 4 times that of sub-partitions."""
+        rates = [self.get(f"{metric}.sum.per_cycle_elapsed")]
+        if metric.startswith("smsp__"):
+            stated = {factor: self.get(f"derived__{metric}_x{factor}") for factor in (2, 4)}
+            rates += [None if rate is None else rate / factor for factor, rate in stated.items()]
+        rate = None if all(one is None for one in rates) else self.coalesce(rates)
         if rate is None:
             return None
         cycles = self.coalesce((self.first(*_CYCLES), self.duration * self.first(*_CLOCKS[:2])))
@@ -109,12 +125,68 @@ class Columns:
         rate = self.get(f"{metric}.sum.per_second")
         return None if rate is None else np.rint(rate * self.duration)
 
+    def _threads(self, metric: str) -> Floats | None:
+        """Thread instructions by opcode, which add up to the counts of arithmetic instructions."""
+        part = _ARITHMETIC.fullmatch(metric)
+        return None if part is None else self.opcodes(THREADS).get(part[1])
+
+    def opcodes(self, prefix: str) -> dict[str, Floats]:
+        """Counts of arithmetic vector instructions by the name that metrics give them, e.g. ``ffma``.
+
+        Empty without counts by opcode; NaN in launches without any.
+        """
+        columns = {
+            name.removeprefix(prefix): self.get(name)
+            for name in sorted(self.names)
+            if name.startswith(prefix)
+        }
+        known = np.zeros(self.rows, dtype=bool)
+        for column in columns.values():
+            known |= False if column is None else ~np.isnan(column)
+        if not known.any():
+            return {}
+        sums = {kind: np.where(known, 0.0, np.nan) for kind in _KINDS.values()}
+        for opcode, column in columns.items():
+            kind = _kind(opcode)
+            if kind is not None and column is not None:
+                sums[kind] += np.nan_to_num(column)
+        return sums
+
     def is_named(self, metric: str) -> bool:
         """Whether a table has the metric in any form, also where it holds nothing."""
-        return any(f"{name}{form}" in self.names for name in _spellings(metric) for form in _FORMS)
+        named = any(f"{name}{form}" in self.names for name in _spellings(metric) for form in _FORMS)
+        return (
+            named or self._threads(metric) is not None or self._per_cycle(_sub(metric)) is not None
+        )
 
 
 _FORMS = (".sum", "", ".sum.per_cycle_elapsed", ".sum.per_second")
+
+
+_ARITHMETIC = re.compile(r"sm__sass_thread_inst_executed_op_(\w+)_pred_on")
+_KINDS = {
+    f"{letter}{name}": f"{letter}{name}".lower()
+    for letter in "FD"
+    for name in ("ADD", "MUL", "FMA")
+} | {
+    f"{first}{name}2": f"{first}{name}{end}".lower()
+    for first, end in (("H", ""), ("F", "2"))
+    for name in ("ADD", "MUL", "FMA")
+}
+"""Opcodes of arithmetic, and the names that metrics give them: ``HFMA2`` is hfma, ``FFMA2`` ffma2."""
+
+
+def _kind(opcode: str) -> str | None:
+    """The arithmetic that an opcode does; ``HADD2.F32`` only converts a format."""
+    name, _, modifiers = opcode.partition(".")
+    if name == "HADD2" and modifiers.startswith("F32"):
+        return None
+    return _KINDS.get(name.removesuffix("32I").removesuffix("_"))
+
+
+def _sub(metric: str) -> str:
+    """The same count by sub-partitions."""
+    return _spellings(metric)[-1]
 
 
 def _spellings(metric: str) -> tuple[str, ...]:

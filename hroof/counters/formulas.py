@@ -13,7 +13,7 @@ from hroof.counters.chips import Chip
 from hroof.counters.columns import Columns, Flags, Floats
 from hroof.counters.matrix import Matrix, matrix_work
 from hroof.counters.traffic import traffic
-from hroof.counters.vector import Vector, vector_work
+from hroof.counters.vector import Vector, counted, vector_work
 from hroof.profile.schema import Convention, bytes_column, flop_column, source_column
 from hroof.units import MemoryLevel, Pipe, Precision, Source
 
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 _NAMED = 3
 _ROUGHLY = 1.05
+
+
+_NO_VECTOR = (
+    "No instructions of the vector units were counted: FLOP are known only of launches with matrix work, without what "
+    "the vector units did."
+)
 
 
 @dataclass(frozen=True)
@@ -56,19 +62,29 @@ def work(counters: pd.DataFrame, chip: Chip | None, kernels: Sequence[str]) -> W
     columns = Columns(counters)
     vector = vector_work(columns, chip)
     matrix = matrix_work(columns, chip, kernels)
-    unknown = vector.unknown | matrix.unknown
+    unknown = vector.unknown | matrix.unknown | _uncounted(vector, matrix)
     crossing = traffic(columns, chip)
     result: dict[str, Any] = {"duration": columns.duration}
     result |= _flop(vector, matrix, unknown)
     result |= {bytes_column(level): values for level, values in crossing.bytes.items()}
     result |= _sources(result, matrix)
-    notes = [*matrix.notes, *vector.notes, *_unknown(matrix.unknown, vector.unknown, kernels)]
-    notes += [*_predicted(matrix), *crossing.notes, *_order(crossing.bytes, kernels)]
+    notes = [*matrix.notes, *vector.notes]
+    notes += [] if vector.nominal else [_NO_VECTOR]
+    notes += [*_unknown(matrix.unknown, vector.unknown, kernels), *_predicted(matrix)]
+    notes += [*crossing.notes, *_order(crossing.bytes, kernels)]
     return Work(
         pd.DataFrame(result, index=counters.index),
         pd.Series(columns.clock, index=counters.index),
         tuple(notes),
     )
+
+
+def _uncounted(vector: Vector, matrix: Matrix) -> Flags:
+    """Launches of which only the matrix units were watched, and did nothing: vector work is likely, and not known."""
+    rows = np.zeros(len(matrix.unknown), dtype=bool)
+    for column in matrix.flop.values():
+        rows |= np.nan_to_num(column) > 0
+    return np.zeros_like(rows) if vector.nominal else ~rows
 
 
 def _flop(vector: Vector, matrix: Matrix, unknown: Flags) -> dict[str, Floats]:
@@ -79,11 +95,8 @@ def _flop(vector: Vector, matrix: Matrix, unknown: Flags) -> dict[str, Floats]:
                 found[convention, Pipe.VECTOR, precision] = values[precision]  # type: ignore[index]
             if precision in matrix.flop:
                 found[convention, Pipe.MATRIX, precision] = matrix.flop[precision]  # type: ignore[index]
-    return {
-        flop_column(*key): np.where(unknown, np.nan, values)
-        for key, values in found.items()
-        if not np.isnan(values).all()
-    }
+    told = {flop_column(*key): np.where(unknown, np.nan, values) for key, values in found.items()}
+    return {name: values for name, values in told.items() if not np.isnan(values).all()}
 
 
 def _sources(columns: dict[str, Any], matrix: Matrix) -> dict[str, Any]:
@@ -131,7 +144,7 @@ def _predicted(matrix: Matrix) -> list[str]:
     if not rows:
         return []
     return [
-        f"{_count(rows)}: matrix FLOP predicted from the number of instructions and the shape in the kernel's name."
+        f"{counted(rows)}: matrix FLOP predicted from the number of instructions and the shape in the kernel's name."
     ]
 
 
@@ -149,11 +162,7 @@ def _order(levels: dict[MemoryLevel, Floats], kernels: Sequence[str]) -> list[st
     return notes
 
 
-def _count(rows: int) -> str:
-    return f"{rows} launch{'es' if rows != 1 else ''}"
-
-
 def _launches(rows: Flags, kernels: Sequence[str]) -> str:
     names = list(dict.fromkeys(kernels[row][:60] for row in np.flatnonzero(rows).tolist()))
     shown = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
-    return f"{_count(int(rows.sum()))} ({shown})"
+    return f"{counted(int(rows.sum()))} ({shown})"

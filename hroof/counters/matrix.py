@@ -15,12 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from hroof.counters.chips import Chip, work_metrics
-from hroof.counters.columns import Columns, Flags, Floats
+from hroof.counters.columns import OPCODES, Columns, Flags, Floats
 from hroof.counters.shapes import looks_like_matrix, named_shape, opcode_work
 from hroof.units import Pipe, Precision
-
-OPCODES = "sass__inst_executed_per_opcode_with_modifier_all:"
-"""What the column of one opcode begins with; the opcode follows."""
 
 _PATH = re.compile(
     r"sm__ops_path_tensor_(?:op_(?P<op>[a-z]+)_)?src_(?P<src>[a-z0-9_]+?)"

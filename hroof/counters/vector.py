@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hroof.counters.chips import Chip, work_metrics
-from hroof.counters.columns import Columns, Flags, Floats
-from hroof.counters.matrix import OPCODES
+from hroof.counters.columns import OPCODES, THREADS, Columns, Flags, Floats
 from hroof.units import Pipe, Precision
 
 _HALF_FMA = "sm__sass_thread_inst_executed_op_hfma_pred_on"
 _HALF_FMA_FLOP = 4.0
 _LOADS = f"{OPCODES}HFMA2.MMA"
-_THREAD_LOADS = "sass__thread_inst_executed_true_per_opcode_with_modifier_all:HFMA2.MMA"
+_THREAD_LOADS = f"{THREADS}HFMA2.MMA"
 _WARP = 32
 
 
@@ -82,12 +81,20 @@ def _without_constant_loads(result: Vector, columns: Columns) -> None:
     told = ~np.isnan(loads)
     result.least[Precision.FP16] = nominal - _HALF_FMA_FLOP * np.where(told, loads, half)
     rows = int((np.nan_to_num(half) > 0).sum())
-    why = "as far as their opcodes allow for it" if told.all() else "which nothing here tells apart"
-    result.notes.append(
-        "On this chip the compiler loads constants with instructions that count as half-precision FMAs, "
-        f"{why}. The FP16 work of the vector units of {rows} launches is an upper bound; it is left out of the "
-        "least FLOP."
+    how = (
+        "The least FLOP leave out those that their opcode allows for"
+        if told.all()
+        else ("Nothing here tells them apart, so the least FLOP leave out all")
     )
+    result.notes.append(
+        f"{counted(rows)} with half-precision FMAs: on this chip the compiler loads constants with such "
+        f"instructions, so the FP16 work of the vector units is an upper bound. {how}."
+    )
+
+
+def counted(rows: int) -> str:
+    """A number of launches in words."""
+    return f"{rows} launch{'es' if rows != 1 else ''}"
 
 
 def _constant_loads(columns: Columns) -> Floats:
