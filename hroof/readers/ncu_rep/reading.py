@@ -30,6 +30,7 @@ OLDEST = (2026, 2)
 BY_OPCODE = (
     "sass__inst_executed_per_opcode_with_modifier_all",
     "sass__inst_executed_per_opcode",
+    "sass__thread_inst_executed_true_per_opcode_with_modifier_all",
 )
 """The metrics whose instances are kept, by the opcode that each stands for."""
 
@@ -38,6 +39,8 @@ _FUNCTION, _DEMANGLED = 0, 1
 _KERNEL, _STRING = 0, 2
 _WORKLOADS = {1: "profiled ranges", 2: "command lists", 3: "CUDA graphs", 4: "sub-grid schedules"}
 _PREFIXES = {"": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_UNSAID = {"gpu__time_duration": "ns", "gpu__time_duration.sum": "ns"}
+"""Units that reports of 2019 leave out, which they do for all metrics of the device."""
 _UNIT = re.compile(r"([numkKMGT]?)(s|second|byte|[hH]z)")
 
 
@@ -283,7 +286,7 @@ class _Columns:
     def _factor(self, name: str, metric: Any) -> float:
         factor = self._factors.get(name)
         if factor is None:
-            above, _, below = metric.unit().partition("/")
+            above, _, below = (metric.unit() or _UNSAID.get(name, "")).partition("/")
             factor = self._factors[name] = _factor(above) / _factor(below)
         return factor
 

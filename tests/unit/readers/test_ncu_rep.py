@@ -16,7 +16,7 @@ import pytest
 
 from hroof.errors import MissingError, ProfileError
 from hroof.readers import ncu_rep
-from hroof.readers.ncu_rep import container
+from hroof.readers.ncu_rep import container, reading
 from hroof.readers.raw import Ranges
 
 Values = Mapping[str, tuple[Any, str]]
@@ -448,6 +448,14 @@ def test_values_are_in_base_units(unit: str, factor: float, saved: Any) -> None:
     assert raw.counters["metric.sum"].item() == pytest.approx(12.5 * factor, rel=1e-15)
 
 
+@pytest.mark.parametrize("name", ["gpu__time_duration", "gpu__time_duration.sum"])
+def test_a_time_without_a_unit_is_in_nanoseconds(name: str, saved: Any) -> None:
+    values: Values = {name: (2.5e9, ""), "sm__elapsed_cycles_avg": (4e9, "")}
+    counters = ncu_rep.read(saved([Result(values=values)])).counters
+    assert counters[name].item() == pytest.approx(2.5)
+    assert counters["sm__elapsed_cycles_avg"].item() == 4e9
+
+
 def test_missing_is_nan_and_zero_is_zero(saved: Any) -> None:
     values: Values = {"real.sum": (0, "inst"), "absent.sum": (None, "inst"), "text": ("none", "")}
     other: Values = {"absent.sum": (3, "inst"), "elsewhere.sum": (4.0, "")}
@@ -467,8 +475,8 @@ def test_a_metric_that_was_asked_for_in_vain_keeps_its_column(saved: Any) -> Non
     assert counters["asked.sum"].isna().all()
 
 
-def test_opcodes_have_columns_of_their_own(saved: Any) -> None:
-    name = "sass__inst_executed_per_opcode_with_modifier_all"
+@pytest.mark.parametrize("name", reading.BY_OPCODE)
+def test_opcodes_have_columns_of_their_own(name: str, saved: Any) -> None:
     first: Values = {name: ({"IMMA.16832.S8.S8.SAT": 20, "MOV": 3}, "")}
     second: Values = {name: ({"MOV": 5}, "")}
     counters = ncu_rep.read(saved([Result(values=first), Result(values=second)])).counters
