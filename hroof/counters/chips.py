@@ -47,6 +47,7 @@ class Chip:
         dfma: FP64 FMA instructions per SM and clock; NaN where not known.
         l1: Bytes of L1 per SM and clock; NaN where not known.
         dense: FP16 matrix FLOP per SM and clock without structured sparsity; NaN where not known.
+        full_rate: Every product with this chip reaches ``dense``, and the usual multiples of it in other formats.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Chip:
     dfma: float = float("nan")
     l1: float = float("nan")
     dense: float = float("nan")
+    full_rate: bool = False
 
 
 @cache
@@ -98,8 +100,10 @@ def chip(capability: str, name: str = "") -> Chip | None:
         return None
     named = _named(name)
     one = named if named in found else found[0]
-    cut = one.dfma > _CUT_FP64 and _NO_FP64.search(name) is not None
-    return replace(one, capability=capability, dfma=_CUT_FP64 if cut else one.dfma)
+    one = replace(one, capability=capability)
+    if one.dfma > _CUT_FP64 and _NO_FP64.search(name) is not None:
+        return replace(one, dfma=_CUT_FP64, full_rate=False)
+    return one
 
 
 def by_name(name: str) -> Chip:

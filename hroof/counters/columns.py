@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -128,27 +129,31 @@ class Columns:
     def _threads(self, metric: str) -> Floats | None:
         """Thread instructions by opcode, which add up to the counts of arithmetic instructions."""
         part = _ARITHMETIC.fullmatch(metric)
-        return None if part is None else self.opcodes(THREADS).get(part[1])
+        return None if part is None else self._by_opcode.get(part[1])
 
-    def opcodes(self, prefix: str) -> dict[str, Floats]:
+    def opcodes(self, prefix: str) -> tuple[dict[str, Floats], Flags]:
+        """Counts by opcode under one prefix, in a fixed order, and the launches that have any."""
+        names = sorted(name for name in self.names if name.startswith(prefix))
+        found = {name.removeprefix(prefix): self.get(name) for name in names}
+        columns = {opcode: column for opcode, column in found.items() if column is not None}
+        known = np.zeros(self.rows, dtype=bool)
+        for column in columns.values():
+            known |= ~np.isnan(column)
+        return columns, known
+
+    @cached_property
+    def _by_opcode(self) -> dict[str, Floats]:
         """Counts of arithmetic vector instructions by the name that metrics give them, e.g. ``ffma``.
 
         Empty without counts by opcode; NaN in launches without any.
         """
-        columns = {
-            name.removeprefix(prefix): self.get(name)
-            for name in sorted(self.names)
-            if name.startswith(prefix)
-        }
-        known = np.zeros(self.rows, dtype=bool)
-        for column in columns.values():
-            known |= False if column is None else ~np.isnan(column)
+        columns, known = self.opcodes(THREADS)
         if not known.any():
             return {}
         sums = {kind: np.where(known, 0.0, np.nan) for kind in _KINDS.values()}
         for opcode, column in columns.items():
             kind = _kind(opcode)
-            if kind is not None and column is not None:
+            if kind is not None:
                 sums[kind] += np.nan_to_num(column)
         return sums
 

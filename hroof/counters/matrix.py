@@ -102,15 +102,10 @@ class _Search:
 
     def opcodes(self) -> None:
         """Instructions by opcode: shape × count."""
-        names = [name for name in self.columns.names if name.startswith(OPCODES)]
-        counts = {name[len(OPCODES) :]: self.columns.get(name) for name in sorted(names)}
-        known = np.zeros(self.columns.rows, dtype=bool)
-        for column in counts.values():
-            known |= False if column is None else ~np.isnan(column)
+        counts, known = self.columns.opcodes(OPCODES)
         rows = self.open & known
         for opcode, column in counts.items():
-            if column is not None:
-                self._opcode(opcode, rows & (np.nan_to_num(column) > 0), column)
+            self._opcode(opcode, rows & (np.nan_to_num(column) > 0), column)
         self.settle(rows)
 
     def _opcode(self, opcode: str, rows: Flags, count: Floats) -> None:

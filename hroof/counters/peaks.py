@@ -32,7 +32,6 @@ _PATH = "sm__ops_path_tensor_"
 _SPARSE_RATIO = 2.0
 _NEVER_SPARSE = (Precision.FP64, Precision.INT1)
 _FFMA = "sm__sass_thread_inst_executed_op_ffma_pred_on"
-_DFMA = "sm__sass_thread_inst_executed_op_dfma_pred_on"
 _SM_COUNT = "device__attribute_multiprocessor_count"
 _BUS = "device__attribute_global_memory_bus_width"
 _MEMORY_CLOCK = "device__attribute_memory_clock_rate"
@@ -247,20 +246,32 @@ def _bandwidths(columns: Columns) -> Iterator[tuple[MemoryLevel, Ceiling]]:
 
 
 def _derived_peaks(columns: Columns, chip: Chip) -> Iterator[tuple[Pair, Ceiling]]:
-    """FMA peaks: SMs × FMAs per SM and clock of this chip × the clock of the launches."""
-    sms = _fact(columns, _SM_COUNT)
-    for precision, per_sm in ((Precision.FP32, chip.ffma), (Precision.FP64, chip.dfma)):
-        rate = np.full(columns.rows, 2 * sms * per_sm)
-        ceiling = _ceiling(
-            rate, columns.clock, "", f"{per_sm:g} FMA per SM and clock of {chip.name}"
-        )
+    """SMs × FLOP per SM and clock of this chip × the clock of the launches."""
+    sms = _sm_count(columns, chip)
+    per_sm: dict[Pair, float] = {
+        (Pipe.VECTOR, Precision.FP32): 2 * chip.ffma,
+        (Pipe.VECTOR, Precision.FP64): 2 * chip.dfma,
+    }
+    if chip.full_rate:
+        listed = work_metrics(chip)
+        dense = {(Pipe.MATRIX, q): chip.dense * times for q, times in _OF_DENSE.items()}
+        per_sm |= {pair: flop for pair, flop in dense.items() if pair in listed}
+    for pair, flop in per_sm.items():
+        note = f"{flop:g} FLOP per SM and clock of {chip.name}"
+        ceiling = _ceiling(np.full(columns.rows, sms * flop), columns.clock, "", note)
         if ceiling is not None:
-            yield (Pipe.VECTOR, precision), ceiling
+            yield pair, ceiling
+
+
+_OF_DENSE = {
+    Precision.TF32: 0.5, Precision.FP16: 1.0, Precision.BF16: 1.0, Precision.FP8: 2.0, Precision.INT8: 2.0,
+}  # fmt: skip
+"""Matrix rates by format, in FP16 rates: GV100, GA100 and GH100 have them in common."""
 
 
 def _derived_bandwidths(columns: Columns, chip: Chip) -> Iterator[tuple[MemoryLevel, Ceiling]]:
     """L1: SMs × bytes per SM and clock. DRAM: two transfers of the bus's width per memory clock."""
-    l1 = np.full(columns.rows, _fact(columns, _SM_COUNT) * chip.l1)
+    l1 = np.full(columns.rows, _sm_count(columns, chip) * chip.l1)
     ceiling = _ceiling(l1, columns.clock, "", f"{chip.l1:g} B per SM and clock of {chip.name}")
     if ceiling is not None:
         yield MemoryLevel.L1, ceiling
@@ -314,5 +325,5 @@ def _warnings(columns: Columns, chip: Chip | None, peaks: set[Pair]) -> Iterator
             f"The matrix peaks of {', '.join(left)} are left out: whether the report states dense or sparse rates "
             "is not known on this chip."
         )
-    if chip is not None and chip.matrix and not stated:
+    if chip is not None and chip.matrix and not stated and not chip.full_rate:
         yield "The report holds no matrix peak, so matrix work has no ceiling."

@@ -102,9 +102,5 @@ def _constant_loads(columns: Columns) -> Floats:
     warps = columns.get(_LOADS)
     counts = [columns.get(_THREAD_LOADS), None if warps is None else warps * _WARP]
     loads = columns.coalesce(counts)
-    opcodes = [name for name in columns.names if name.startswith(OPCODES)]
-    known = np.zeros(columns.rows, dtype=bool)
-    for name in opcodes:
-        column = columns.get(name)
-        known |= False if column is None else ~np.isnan(column)
+    _, known = columns.opcodes(OPCODES)
     return np.where(np.isnan(loads) & known, 0.0, loads)
