@@ -156,7 +156,7 @@ def test_a_backward_by_subtraction(deepcam: ModuleType, tmp_path: Path) -> None:
     assert rows.loc[update, deepcam.CYCLES] == 90
     parts = [tables[f"TF-fp32-batch2-{part}-amp"] for part in ("fw", "bw")]
     whole = sum(deepcam.totals(deepcam.work(part, deepcam.AUTHORS))["flop"] for part in parts)
-    assert whole == 512 * 8 + 4 * 7
+    assert whole == 512 * 7 + 4 * 7
 
 
 def test_a_level_without_traffic_has_no_intensity(deepcam: ModuleType, tmp_path: Path) -> None:
