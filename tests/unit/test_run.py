@@ -11,12 +11,15 @@ import pytest
 
 import hroof
 import hroof.run as run_module
-from hroof import ceilings, integration
-from hroof.errors import OutputError
+from hroof import ceilings, integration, regions
+from hroof.collect import nvtx
+from hroof.errors import CaptureError, OutputError
 from hroof.integration import Stage
 from hroof.machine import Machine
 from hroof.profile import Profile
-from hroof.run import OUT_VARIABLE, Run, ceilings_of
+from hroof.run import OUT_VARIABLE, Run, ceilings_of, only_marked
+
+REPORT, MACHINE = Run.report, Run.machine
 
 
 class Capture:
@@ -175,3 +178,159 @@ def test_a_value_of_the_switch_that_means_nothing(
             pass
     run_module._warn_of_unknown_value.cache_clear()
     assert capsys.readouterr().err.count("HROOF=garbage is ignored") == 1
+
+
+# --- marks for a tool outside -------------------------------------------------------------------
+
+MARKS = {"time": "marks only: a tool outside measures"}
+
+
+class Marking(Capture):
+    """Marks steps, and knows which."""
+
+    whole = 2
+
+    def profile(self) -> Profile | None:
+        steps = [{"step": n, "number": 1 + n, "wall": None} for n in range(self.whole)]
+        run = {"how": MARKS, "steps": steps, "framework": "fake", "device": "cpu"}
+        return Profile.from_rows([], run) if self.timed else None
+
+
+@pytest.fixture
+def marking(captured: None, monkeypatch: pytest.MonkeyPatch) -> type[Marking]:
+    """Regions that only mark, with the real report."""
+    monkeypatch.setenv("HROOF", "marks")
+    monkeypatch.setattr(Run, "_begin_capture", lambda region: Marking())
+    monkeypatch.setattr(Run, "report", REPORT)
+    monkeypatch.setattr(Run, "machine", MACHINE)
+    monkeypatch.setattr(regions.marks, "_listeners", ())
+    return Marking
+
+
+def test_under_hroof_run_what_is_known_is_saved(
+    marking: type[Marking], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(OUT_VARIABLE, str(tmp_path / "out"))
+    work(hroof.region("train", skip=1, steps=2), 3)
+    loaded = Profile.load(tmp_path / "out")
+    assert (loaded.name, loaded.run["status"], loaded.run["how"]) == ("train", "complete", MARKS)
+    assert loaded.launches.empty
+    assert only_marked(loaded)
+
+
+def test_the_true_names_of_the_ranges_are_kept(
+    marking: type[Marking], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = {"S1|1": {"id": "S1", "kind": "step", "name": "1", "phase": "", "recompute": False}}
+    monkeypatch.setattr(nvtx, "names", lambda: table)
+    region = hroof.region("train", skip=1, steps=2, out=tmp_path / "own")
+    work(region, 3)
+    run = Profile.load(tmp_path / "own").run
+    assert run["nvtx"] == table
+    assert "warnings" not in run
+
+
+def test_that_nobody_listened_is_a_warning(marking: type[Marking], tmp_path: Path) -> None:
+    work(hroof.region("train", skip=1, steps=2, out=tmp_path / "own"), 3)
+    run = Profile.load(tmp_path / "own").run
+    assert run["nvtx"] == {}
+    assert run["warnings"] == ["No tool listened to NVTX in this process: no range was emitted."]
+
+
+def test_on_its_own_nothing_is_saved_and_one_sentence_is_said(
+    marking: type[Marking], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    region = hroof.region("train", skip=1, steps=2)
+    work(region, 3)
+    sentence = (
+        "Region 'train' only marked steps 1 to 2 for the tool that measures from outside "
+        "(HROOF=marks): it has no times and counts of its own."
+    )
+    assert capsys.readouterr().err == sentence + "\n"
+    assert region.report() == sentence
+    assert region.folder is None
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("whole", "said"), [(1, "step 1"), (0, "a part of one step")])
+def test_the_sentence_counts_whole_steps(
+    marking: type[Marking], monkeypatch: pytest.MonkeyPatch, whole: int, said: str
+) -> None:
+    monkeypatch.setattr(marking, "whole", whole)
+    region = hroof.region("train", skip=1, steps=2, show=False)
+    work(region, 2)
+    assert f"only marked {said} for the tool" in region.report()
+
+
+def test_a_file_that_was_asked_for_is_said_to_be_missing(
+    marking: type[Marking], tmp_path: Path
+) -> None:
+    """A program that writes its report must not fail under the tool."""
+    region = hroof.region("train", skip=1, steps=2, show=False)
+    work(region, 3)
+    assert region.report(tmp_path / "r.html").endswith("r.html was not written.")
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_save_writes_what_was_not_saved(marking: type[Marking], tmp_path: Path) -> None:
+    region = hroof.region("train", skip=1, steps=2, show=False)
+    work(region, 3)
+    assert region.save() == region.folder == Path("hroof-runs/train")
+    assert Profile.load("hroof-runs/train").run["nvtx"] == {}
+    assert region.save(tmp_path / "other") == tmp_path / "other"
+    with pytest.raises(OutputError, match="holds a profile already"):
+        region.save(tmp_path / "other")
+    assert region.save(tmp_path / "other", force=True) == tmp_path / "other"
+
+
+def test_save_without_a_result_is_an_error(marking: type[Marking]) -> None:
+    region = hroof.region("train", show=False)
+    work(region, 1)
+    with pytest.raises(CaptureError, match="has no profile"):
+        region.save()
+
+
+@pytest.mark.parametrize("known", [None, Machine("known", "cpu")])
+def test_no_ceilings_are_measured_under_a_tool(
+    marking: type[Marking],
+    asked: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    known: Machine | None,
+) -> None:
+    monkeypatch.setattr(ceilings, "known", lambda chosen, device: known)
+    region = hroof.region("train", skip=1, steps=2)
+    work(region, 3)
+    assert region.machine() is known
+    assert asked == []
+
+
+def test_too_few_steps_to_mark_are_told(
+    marking: type[Marking], capsys: pytest.CaptureFixture[str]
+) -> None:
+    work(hroof.region("train", skip=5, steps=2), 1)
+    assert "needs 7 (5 skipped, 2 marked)" in capsys.readouterr().err
+
+
+def test_the_note_of_progress_says_marking(
+    marking: type[Marking], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(OUT_VARIABLE, str(tmp_path))
+    with hroof.region(skip=1, steps=1) as region:
+        region.boundary()
+        (note,) = tmp_path.glob("progress-*.json")
+        assert json.loads(note.read_text())["doing"] == "marking 1 steps"
+
+
+def test_marks_become_ranges_by_themselves(
+    marking: type[Marking], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether a tool listens is found out by trying: some leave no trace in the environment."""
+    monkeypatch.setattr(nvtx, "active", lambda: False)
+    with hroof.region(show=False):
+        assert regions.listeners() == (nvtx.shared_listener(),)
+
+
+def test_a_measured_profile_is_not_one_of_marks() -> None:
+    assert not only_marked(PROFILE)
+    assert not only_marked(Profile.from_rows([], {"how": "synthetic"}))
+    assert not only_marked(Profile.from_rows([{"op": "aten::mm"}], {"how": MARKS}))

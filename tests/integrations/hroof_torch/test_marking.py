@@ -171,3 +171,9 @@ def test_annotations_overlap(heard: Heard, net: nn.Sequential) -> None:
 def test_nobody_listens(net: nn.Sequential) -> None:
     with annotate(net):
         net(torch.ones(5, 3)).sum().backward()
+
+
+def test_losses_and_sums_are_not_marked_unless_asked_for(heard: Heard, net: nn.Sequential) -> None:
+    with annotate(net):
+        (net(torch.ones(5, 3)) * 2).sum().backward()
+    assert "(loss)" not in {name for name, _ in heard.names()}

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from hroof import integration
+from hroof.cli import inside
 from hroof.cli.inside import StandIn
 from hroof.integration import Stage
 from hroof.profile import Profile
@@ -131,6 +133,51 @@ def test_too_few_steps_get_the_call_that_would_fit(
     region.close()
     assert said in region.outcome.reason
     assert "It saw things." in region.outcome.reason
+
+
+@pytest.mark.parametrize(
+    ("skip", "seen", "said"),
+    [
+        (5, 6, "hroof run --counters --skip 3 --steps 3"),
+        (5, 3, "hroof run --counters --skip 1 --steps 2"),
+        (5, 2, "hroof run --counters --skip 1 --steps 1"),
+        (5, 1, "at least 2 steps, and call hroof run --counters --skip 1 --steps 1"),
+        (5, 4, "The program did 4 steps and needs 8 (5 skipped, 3 marked)"),
+    ],
+)
+def test_too_few_steps_to_mark_get_the_call_that_would_fit(
+    capture: Capture, monkeypatch: pytest.MonkeyPatch, skip: int, seen: int, said: str
+) -> None:
+    monkeypatch.setenv("HROOF", "marks")
+    region = StandIn(skip=skip, steps=3)
+    region.__enter__()
+    steps(region, seen)
+    region.close()
+    assert said in region.outcome.reason
+
+
+# --- the start ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("value", "watched"), [("off", False), ("marks", True), ("", True)])
+def test_which_switch_keeps_the_program_unwatched(
+    monkeypatch: pytest.MonkeyPatch, value: str, watched: bool
+) -> None:
+    """Also a program that is only marked needs a region."""
+    begun: list[StandIn] = []
+
+    class Fake:
+        def watch_program(self, begin: Any) -> None:
+            begun.append(begin())
+
+    monkeypatch.setenv("HROOF", value)
+    monkeypatch.setattr(integration, "load", lambda name: Fake())
+    monkeypatch.setattr(inside, "_end_regions_on_terminate", lambda: None)
+    monkeypatch.setattr(os, "register_at_fork", lambda **hooks: None)
+    inside.watch("fake", {"skip": 2, "steps": 1, "name": "mine"})
+    assert [(region.name, region.skip, region.steps) for region in begun] == (
+        [("mine", 2, 1)] if watched else []
+    )
 
 
 # --- the end by a signal ------------------------------------------------------------------------
