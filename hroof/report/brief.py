@@ -11,6 +11,7 @@ from hroof.findings import Finding, findings, verdict, warnings
 from hroof.machine import Ceiling, Machine
 from hroof.report import cells
 from hroof.report.grid import Grid, show
+from hroof.report.labels import labelled
 from hroof.report.page import console_for, heading, line, panel
 from hroof.roofline import Point, Totals, coverage, points, totals
 from hroof.units import MemoryLevel, Phase, Pipe, Precision, number, percent, si
@@ -95,7 +96,7 @@ def _ranking(
         return
     if machine is None:
         line(console, "Measured times only: without ceilings there is no bound and no headroom.")
-    shown = ranked[:top] if top > 0 else ranked
+    shown = labelled(ranked[:top] if top > 0 else ranked)
     whole = cells.time_of(ranked)
     show(console, Grid(_headers(by, shown, machine), _rows(shown, whole, machine), max(len(by), 1)))
     if len(ranked) > 1:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from hroof.kernels import display_name
 from hroof.machine import Machine
 from hroof.roofline import Pair, Point, flag_point
 from hroof.units import MemoryLevel, Pipe, Source, si
@@ -135,13 +136,18 @@ def spot(point: Point) -> Spot:
         rate=point.flop_rate,
         intensity=point.intensity,
         time=point.time,
-        label=point.key.get("layer") or point.key.get("kernel") or point.key.get("op") or "",
+        label=_label(point.key),
         group=_group(point.key),
         sources={level: point.sources.get(level, Source.MISSING) for level in point.nbytes},
         flop={pair: value for pair, value in point.flop.items() if pair[1].is_float},
         executed=least / total if total > 0 and least > 0 else 1.0,
         missing=_missing(point),
     )
+
+
+def _label(key: Mapping[str, str]) -> str:
+    kernel = key.get("kernel") or ""
+    return key.get("layer") or display_name(kernel) or kernel or key.get("op") or ""
 
 
 def _group(key: Mapping[str, str]) -> str:
