@@ -105,21 +105,26 @@ def _sources(columns: dict[str, Any], matrix: Matrix) -> dict[str, Any]:
     for values in flop:
         known |= ~np.isnan(values)
     levels = {level: columns.get(bytes_column(level)) for level in MemoryLevel}
+    best = np.where(matrix.predicted, _CODES[Source.PREDICTED], _CODES[Source.COUNTER])
     sources = {
-        source_column("time"): _source(columns["duration"]),
-        source_column("flop"): np.where(
-            known, np.where(matrix.predicted, Source.PREDICTED, Source.COUNTER), Source.MISSING
-        ),
+        source_column("time"): _source(~np.isnan(columns["duration"])),
+        source_column("flop"): _source(known, best),
     }
     return sources | {
-        source_column(level): _source(values)
+        source_column(level): _source(~np.isnan(values))
         for level, values in levels.items()
         if values is not None
     }
 
 
-def _source(values: Floats) -> Any:
-    return np.where(np.isnan(values), Source.MISSING, Source.COUNTER)
+_CODES = {source: code for code, source in enumerate(Source)}
+
+
+def _source(known: Flags, best: Any = _CODES[Source.COUNTER]) -> pd.Categorical:
+    import pandas as pd
+
+    codes = np.where(known, best, _CODES[Source.MISSING])
+    return pd.Categorical.from_codes(codes, categories=pd.Index(list(map(str, Source))))
 
 
 # --- notes --------------------------------------------------------------------------------------

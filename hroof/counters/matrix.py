@@ -11,8 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hroof.counters.chips import Chip, work_metrics
 from hroof.counters.columns import OPCODES, Columns, Flags, Floats
@@ -70,6 +72,11 @@ class _Search:
         self.notes: list[str] = []
         self.asked = False
         """The table has counters of matrix work: where they are empty, there may be some."""
+
+    @cached_property
+    def names(self) -> tuple[NDArray[np.int64], list[str]]:
+        """A number for every row, and the kernels' names that the numbers stand for."""
+        return _numbered(self.kernels)
 
     def give(self, rows: Flags, precision: Precision, flop: Floats) -> None:
         """Add FLOP of a precision to some launches."""
@@ -139,18 +146,16 @@ class _Search:
         return only
 
     def _shaped(self, rows: Flags, count: Floats) -> None:
-        flop: dict[Precision, Floats] = {}
-        shapes = {name: self._shape(name) for name in set(_picked(self.kernels, rows))}
-        for row in np.flatnonzero(rows).tolist():
-            shape = shapes[self.kernels[row]]
+        """FLOP where the shape of the instruction is known, kernel by kernel."""
+        codes, names = self.names
+        for code in np.unique(codes[rows]).tolist():
+            shape = self._shape(names[code])
             if shape is not None:
-                column = flop.setdefault(shape[0], np.full(self.columns.rows, np.nan))
-                column[row] = shape[1] * count[row]
-                self.predicted[row] = shape[2]
-        for precision, column in flop.items():
-            known = ~np.isnan(column)
-            self.give(known, precision, column)
-            self.settle(known)
+                precision, flop, guessed = shape
+                own = rows & (codes == code)
+                self.give(own, precision, count * flop)
+                self.predicted |= own & guessed
+                self.settle(own)
 
     def _shape(self, kernel: str) -> tuple[Precision, float, bool] | None:
         """Precision, FLOP per instruction, and whether that is read from the kernel's name."""
@@ -174,9 +179,9 @@ class _Search:
         if self.asked:
             self.unknown |= left
             return
-        names = set(_picked(self.kernels, left))
-        working = {name for name in names if looks_like_matrix(name)}
-        self.unknown |= left & np.array([name in working for name in self.kernels], dtype=bool)
+        codes, names = self.names
+        working = np.array([looks_like_matrix(name) for name in names], dtype=bool)
+        self.unknown |= left & (working[codes] if names else False)
         if left.any():
             self.notes.append(
                 "Nothing about the matrix units was collected: their work counts only where a kernel's name shows "
@@ -202,8 +207,11 @@ def matrix_work(columns: Columns, chip: Chip | None, kernels: Sequence[str]) -> 
     return Matrix(search.flop, search.unknown, search.predicted & ~search.unknown, notes)
 
 
-def _picked(kernels: Sequence[str], rows: Flags) -> list[str]:
-    return [kernels[row] for row in np.flatnonzero(rows).tolist()]
+def _numbered(kernels: Sequence[str]) -> tuple[NDArray[np.int64], list[str]]:
+    """A number for every row and the names that the numbers stand for."""
+    numbers: dict[str, int] = {}
+    codes = [numbers.setdefault(name, len(numbers)) for name in kernels]
+    return np.array(codes, dtype=np.int64), list(numbers)
 
 
 def _instructions(columns: Columns) -> Floats | None:
