@@ -337,6 +337,54 @@ def test_the_shares_of_the_peaks_are_those_that_nvidias_rule_names(
     assert compared > 60
 
 
+# --- the machine in a report ---------------------------------------------------------------------
+
+DATA_SHEETS = {
+    "NVIDIA A100-SXM4-40GB": (6912, 1555),
+    "NVIDIA A100-PCIE-40GB": (6912, 1555),
+    "NVIDIA A100 80GB PCIe": (6912, 1935),
+    "NVIDIA A30": (3584, 933),
+    "NVIDIA A40": (10752, 696),
+    "NVIDIA A10G": (9216, 600),
+    "NVIDIA H100 PCIe": (14592, 2039),
+    "NVIDIA GH200 480GB": (16896, 4023),
+    "NVIDIA GH200 120GB": (16896, 4023),
+    "Tesla T4": (2560, 320),
+    "NVIDIA GeForce GTX 1650": (896, 192),
+    "NVIDIA GeForce GTX 1660 SUPER": (1408, 336),
+    "NVIDIA GeForce GTX 1660 Ti": (1536, 288),
+    "NVIDIA GeForce RTX 2060 SUPER": (2176, 448),
+    "NVIDIA GeForce RTX 2060 with Max-Q Design": (1920, 264),
+    "NVIDIA GeForce RTX 2070": (2304, 448),
+    "NVIDIA GeForce RTX 2080 Ti": (4352, 616),
+    "NVIDIA GeForce RTX 3050 Laptop GPU": (2048, 192),
+    "NVIDIA GeForce RTX 3060": (3584, 360),
+    "NVIDIA GeForce RTX 3060 Laptop GPU": (3840, 336),
+    "NVIDIA GeForce RTX 3070": (5888, 448),
+    "NVIDIA GeForce RTX 3080": (8704, 760),
+    "NVIDIA GeForce RTX 4090": (16384, 1008),
+    "NVIDIA GeForce RTX 5060 Ti": (4608, 448),
+}
+"""By name: CUDA cores, and GB/s of the memory at its full clock."""
+
+
+def test_machines_are_those_of_the_data_sheets(
+    profiles: dict[str, tuple[Profile, Machine | None]],
+) -> None:
+    machines = [machine for _, machine in profiles.values() if machine is not None]
+    compared = 0
+    for machine in machines:
+        cores, bandwidth = DATA_SHEETS[machine.name]
+        share = machine.bandwidths[MemoryLevel.DRAM].rate / (bandwidth * 1e9)
+        assert 0.7 < share < 1.01, machine.name  # memory was below its full clock in some runs
+        single = machine.peaks.get((Pipe.VECTOR, Precision.FP32))
+        if single is not None:
+            clock = float(machine.facts["clock"])
+            assert single.rate == pytest.approx(2 * cores * clock, rel=0.02), machine.name
+            compared += 1
+    assert compared > 20
+
+
 # --- the table -----------------------------------------------------------------------------------
 
 
