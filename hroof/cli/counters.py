@@ -278,6 +278,9 @@ def _facts(marks: Iterable[Path], arguments: Arguments) -> dict[str, Any]:
             "warnings": ["The program left no names: layers are called as their ranges are."],
         }
     first = dict(runs[0])
+    if not str(first.get("device") or "").startswith("cuda"):
+        for name in ("device", "device_name"):  # that of the report is another one
+            first.pop(name, None)
     first["nvtx"] = {k: v for run in reversed(runs) for k, v in (run.get("nvtx") or {}).items()}
     if len(runs) > 1:
         warning = (

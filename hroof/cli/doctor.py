@@ -7,7 +7,7 @@ import dataclasses
 import importlib.metadata
 import os
 import platform
-import shutil
+import re
 import sys
 import tempfile
 from collections.abc import Callable
@@ -23,6 +23,8 @@ from hroof.integration import Device, Integration
 
 FRAMEWORK = "torch"
 NVIDIA_PARAMETERS = Path("/proc/driver/nvidia/params")
+PROCESS_STATUS = Path("/proc/self/status")
+_CAP_SYS_ADMIN = 21
 State = Literal["ok", "note", "missing"]
 _MARKS: dict[State, str] = {"ok": "ok  ", "note": "note", "missing": "MISS"}
 
@@ -79,6 +81,7 @@ def examine() -> list[Check]:
         _ceilings(chosen, device),
         _charts(),
         _tool(),
+        _package(),
         *_counters(),
     ]
 
@@ -191,30 +194,55 @@ def _tool() -> Check:
     return Check("NVTX", "ok", "no tool listens, so regions emit nothing")
 
 
+def _package() -> Check:
+    name = "nvtx"
+    try:
+        return Check("nvtx package", "ok", importlib.metadata.version(name))
+    except importlib.metadata.PackageNotFoundError:
+        remedy = "For counters by layer: pip install 'nvtx>=0.2.13'."
+        return Check("nvtx package", "note", "not installed", remedy)
+
+
 def _counters() -> list[Check]:
-    """Nsight Compute, and whether its counters are open to everybody; nothing is started."""
-    found = shutil.which("ncu")
-    if found is None:
-        remedy = "Only needed for counters of NVIDIA GPUs: install Nsight Compute, add it to PATH."
-        return [Check("Nsight Compute", "note", "ncu is not on PATH", remedy)]
-    checks = [Check("Nsight Compute", "ok", found)]
-    if _counters_for_admins_only(NVIDIA_PARAMETERS):
-        remedy = (
-            "As root: echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' > "
-            "/etc/modprobe.d/nvidia-profiling.conf, then reload the driver; or run as root."
-        )
-        checks.append(Check("GPU counters", "note", "for administrators only", remedy))
-    return checks
+    """Nsight Compute, and whether its counters are open to everybody; it is asked for its version only."""
+    from hroof.collect import nsight
+
+    try:
+        program = nsight.find()
+    except HroofError as error:
+        remedy = f"Only needed for counters of NVIDIA GPUs (hroof run --counters). {error.remedy}"
+        return [Check("Nsight Compute", "note", error.fact, remedy)]
+    found = Check("Nsight Compute", "ok", f"{program.release} ({program.path})")
+    return [found, *_permission(NVIDIA_PARAMETERS)]
 
 
-def _counters_for_admins_only(parameters: Path) -> bool:
+def _permission(parameters: Path) -> list[Check]:
+    """Whether this process may read counters; nothing where no driver says it."""
+    from hroof.collect.nsight import PERMISSION_REMEDY
+
     try:
         lines = parameters.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        return False
-    admin: Callable[[], int] = getattr(os, "geteuid", lambda: 1)
+        return []
     restricted = any(line.replace(" ", "") == "RmProfilingAdminOnly:1" for line in lines)
-    return restricted and admin() != 0
+    if not restricted:
+        return [Check("GPU counters", "ok", "open to everybody")]
+    if _administrator(PROCESS_STATUS):
+        return [Check("GPU counters", "ok", "for administrators only, as this process is")]
+    return [Check("GPU counters", "note", "for administrators only", PERMISSION_REMEDY)]
+
+
+def _administrator(status: Path) -> bool:
+    """Whether this process has CAP_SYS_ADMIN; root in a container often has not."""
+    try:
+        text = status.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    found = re.search(r"^CapEff:\s*([0-9a-f]+)", text, re.MULTILINE)
+    if found is not None:
+        return bool(int(found[1], 16) >> _CAP_SYS_ADMIN & 1)
+    user: Callable[[], int] = getattr(os, "geteuid", lambda: 1)
+    return user() == 0
 
 
 COMMAND = Command(

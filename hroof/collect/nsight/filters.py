@@ -15,6 +15,7 @@ more than their documentation says:
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -234,7 +235,9 @@ def _plain(name: str, regex: bool) -> str:
         re.error: It does not.
     """
     if regex:
-        re.compile(name)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of Python's, about sets within sets
+            re.compile(name)
         return name
     return re.sub(rf"\\([{re.escape(_SPECIAL)}])", r"\1", name)
 
