@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hroof.counters.chips import Answer, Chip, answers, by_name, chip, chips
-from hroof.counters.clock import CLOCK, at_clock, clock_warning
+from hroof.counters.clock import CLOCK, at_clock, clock_warning, fitted
 from hroof.counters.formulas import Work, work
 from hroof.counters.peaks import machine
 from hroof.counters.request import metrics
@@ -19,6 +19,7 @@ __all__ = [
     "chip",
     "chips",
     "clock_warning",
+    "fitted",
     "machine",
     "metrics",
     "work",

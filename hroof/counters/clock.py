@@ -41,6 +41,20 @@ def at_clock(machine: Machine, clock: float) -> Machine:
     )
 
 
+def fitted(machine: Machine, clock: float) -> Machine:
+    """The machine at the clock of the launches, with a warning, where theirs was another; else as it is.
+
+    Args:
+        machine: The ceilings, with the fact ``clock`` as it was measured.
+        clock: Hertz of the SM while the launches were profiled.
+    """
+    warning = clock_warning(machine, clock)
+    if not warning:
+        return machine
+    scaled = at_clock(machine, clock)
+    return replace(scaled, warnings=(*scaled.warnings, warning))
+
+
 def _at(ceiling: Ceiling, ratio: float, note: str) -> Ceiling:
     return replace(
         ceiling,

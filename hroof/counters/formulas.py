@@ -120,7 +120,7 @@ def _sources(columns: dict[str, Any], matrix: Matrix) -> dict[str, Any]:
 _CODES = {source: code for code, source in enumerate(Source)}
 
 
-def _source(known: Flags, best: Any = _CODES[Source.COUNTER]) -> pd.Categorical:
+def _source(known: Flags, best: Any = _CODES[Source.COUNTER]) -> Any:
     import pandas as pd
 
     codes = np.where(known, best, _CODES[Source.MISSING])
