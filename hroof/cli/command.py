@@ -103,19 +103,21 @@ def seconds(text: str) -> float:
 def add_grouping(parser: argparse.ArgumentParser) -> None:
     """``--by``, the grouping keys of the rows."""
     parser.add_argument(
-        "--by", type=grouping, default=("layer",), metavar="KEYS",
-        help="grouping keys of the rows, e.g. layer,phase (default: layer)",
+        "--by", type=grouping, default=None, metavar="KEYS",
+        help="grouping keys of the rows, e.g. layer,phase (default: layer; kernel where none has a layer)",
     )  # fmt: skip
 
 
-def check_grouping(by: tuple[str, ...]) -> None:
-    """Refuse wrong keys before anything is started.
+def check_grouping(by: tuple[str, ...] | None) -> None:
+    """Refuse wrong keys before anything is started; without any, the run decides.
 
     Raises:
         UsageError: A key is unknown or given twice.
     """
     from hroof.roofline import check_keys
 
+    if by is None:
+        return
     if not by:
         raise UsageError("--by names no key.", "Write e.g. --by layer,phase.")
     check_keys(by)

@@ -60,6 +60,16 @@ def saved_machine(folder: Path) -> Machine | None:
     return Machine.load(path) if path.exists() else None
 
 
+def at_its_clock(profile: Profile, machine: Machine | None) -> Machine | None:
+    """The ceilings at the clock that the run's launches were profiled at."""
+    from hroof import counters
+
+    clock = profile.run.get("clock")
+    if machine is None or not isinstance(clock, int | float) or counters.CLOCK not in machine.facts:
+        return machine
+    return counters.fitted(machine, clock)
+
+
 def keep_machine(machine: Machine | None, folder: Path, say: Say) -> None:
     """Put the ceilings beside the profile, so that a report needs nothing else."""
     if machine is None:
@@ -70,11 +80,20 @@ def keep_machine(machine: Machine | None, folder: Path, say: Say) -> None:
         say(f"hroof: {error}")
 
 
+def keys(profile: Profile, by: Sequence[str] | None) -> tuple[str, ...]:
+    """The grouping keys that were asked for; else layers, or kernels where a tool knew no layer."""
+    if by is not None:
+        return tuple(by)
+    launches = profile.launches
+    bare = launches["layer"].isna().all() and launches["kernel"].notna().any()
+    return ("kernel",) if bare else ("layer",)
+
+
 def print_text(
     profile: Profile,
     machine: Machine | None,
     *,
-    by: Sequence[str],
+    by: Sequence[str] | None,
     top: int = 15,
     full: bool = False,
 ) -> None:
@@ -82,15 +101,16 @@ def print_text(
     from hroof.report import brief, text
 
     render = text.render if full else brief.render
-    sys.stdout.write(render(profile, machine, by=by, top=top, color=sys.stdout.isatty()))
+    fitted, color = at_its_clock(profile, machine), sys.stdout.isatty()
+    sys.stdout.write(render(profile, fitted, by=keys(profile, by), top=top, color=color))
     sys.stdout.flush()
 
 
-def as_json(profile: Profile, machine: Machine | None, by: Sequence[str]) -> dict[str, Any]:
+def as_json(profile: Profile, machine: Machine | None, by: Sequence[str] | None) -> dict[str, Any]:
     """The report as plain values."""
     from hroof.report import export
 
-    return export.to_json(profile, machine, by)
+    return export.to_json(profile, at_its_clock(profile, machine), keys(profile, by))
 
 
 def write_file(
@@ -104,7 +124,8 @@ def write_file(
     """
     from hroof.report import export
 
-    say(f"Wrote {export.write(profile, machine, path, arguments.by, force=arguments.force)}")
+    fitted, by = at_its_clock(profile, machine), keys(profile, arguments.by)
+    say(f"Wrote {export.write(profile, fitted, path, by, force=arguments.force)}")
 
 
 def need_framework(name: str) -> integration.Integration:

@@ -11,7 +11,7 @@ from hroof.findings.finding import Finding, Verdict
 from hroof.machine import Machine
 from hroof.roofline import Point, captured, coverage, points, select, undisturbed_step, wall_time
 from hroof.roofline.flags import COMPUTE_TOLERANCE
-from hroof.units import number, percent
+from hroof.units import Source, number, percent
 
 if TYPE_CHECKING:
     from hroof.profile import Profile
@@ -253,7 +253,7 @@ def _objections(
         found.append(("There are no ceilings to compare with.", "Run: hroof ceilings"))
     elif mismatch := machine_mismatch(profile, machine):
         found.append((mismatch, "Measure the ceilings on the device of the run."))
-    if profile.step_count < MIN_STEPS:
+    if profile.step_count < MIN_STEPS and whole.sources["time"] is not Source.COUNTER:
         steps = _plural(profile.step_count, "step was", "steps were")
         remedy = f"Capture {MIN_STEPS} steps or more."
         found.append((f"{steps} captured, {MIN_STEPS} are needed.", remedy))
