@@ -48,7 +48,7 @@ _ACTIVITY = re.compile(r"(Memcpy|Memset)\b[^(]*")
 _QUALIFIERS = re.compile(r"(\s*(\bconst\b|\bvolatile\b|[&*]))+$")
 _RETURN = re.compile(r"^(\s*(const|void|typename|static)\s+)+")
 _OPERATOR = re.compile(
-    r"\boperator\s*(\(\)|\[\]|<=>|->\*?|<<=?|>>=?(?!:)|[-+*/%^&|~!=<>]=|&&|\|\||\+\+|--|[-+*/%^&|~!=<>,]|[\w:]+)"
+    r"operator(\s*(\(\)|\[\]|<=>|->\*?|<<=?|>>=?(?!:)|[-+*/%^&|~!=<>]=|&&|\|\||\+\+|--|[-+*/%^&|~!=<>,])|\s+[\w:]+)"
 )
 _AROUND = re.compile(r"( const)?(?=::)")
 _NAMELESS = re.compile(r"\(anonymous [a-z]+\)|<unnamed>|unnamed>")
@@ -156,14 +156,12 @@ def _parts(text: str) -> list[KernelName]:
     base, template = "", _NONE
     at = 0
     while at < len(text):
-        operator = _OPERATOR.match(text, at) if text.startswith("operator", at) else None
-        nameless = _NAMELESS.match(text, at) if not base else None
-        if operator or nameless:
-            found = operator or nameless
-            assert found is not None
-            base, at = found.group().replace("operator (", "operator("), found.end()
+        # An operator or a nameless namespace holds signs that would mean something else elsewhere.
+        whole = None if base else _OPERATOR.match(text, at) or _NAMELESS.match(text, at)
+        if whole:
+            base, at = whole.group().replace("operator (", "operator("), whole.end()
             continue
-        token = _TOKEN.match(text, at).group()  # type: ignore[union-attr]  # it matches any character
+        token = _token(text, at)
         if token in _PAIRS:
             end = _closing(text, at)
             if token == "<" and base:
@@ -187,6 +185,11 @@ def _parts(text: str) -> list[KernelName]:
         elif not token.isspace() and token not in _PAIRS.values():
             base += token
     return [*parts, KernelName(base, template)] if base else parts
+
+
+def _token(text: str, at: int) -> str:
+    found = _TOKEN.match(text, at)
+    return found.group() if found else text[at]
 
 
 def _closing(text: str, start: int) -> int:

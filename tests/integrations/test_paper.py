@@ -15,6 +15,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from hroof.readers import profile_of, read
+
 SCRIPTS = Path(__file__).parents[2] / "examples" / "paper"
 HEADER = (
     '"ID","Process ID","Process Name","Host Name","Kernel Name","Kernel Time","Context","Stream",'
@@ -374,6 +376,23 @@ def test_the_subtraction_is_consistent(
     )
     for key in ("flop", "time", "launches"):
         assert fw[key] + bw[key] == pytest.approx(both[key], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "name", ["PT-fp32-O0-Adam-bw", "PT-fp32-O1-Adam-opt", "TF-fp32-batch1-fw-noamp"]
+)
+def test_an_import_says_the_same(
+    name: str, deepcam: ModuleType, published: dict[str, pd.DataFrame]
+) -> None:
+    """The script's few formulas and those by which hroof imports the files agree."""
+    files = sorted((Path(os.environ["HROOF_CORPUS"]) / "deepcam" / name).iterdir())
+    launches = profile_of(read(files), {})[0].launches
+    ours = deepcam.totals(deepcam.work(published[name], deepcam.CORRECTED))
+    assert launches["launches"].sum() == ours["launches"]
+    assert launches["duration"].sum() == pytest.approx(ours["time"], rel=1e-9)
+    assert launches["flop_nominal_vector_fp32"].sum() == pytest.approx(ours["fp32"], rel=1e-9)
+    for level in ("l1", "l2", "dram"):
+        assert launches[f"bytes_{level}"].sum() == pytest.approx(ours[level], rel=1e-9)
 
 
 def test_every_kernel_has_a_family(deepcam: ModuleType, published: dict[str, pd.DataFrame]) -> None:

@@ -49,6 +49,8 @@ BASES = {
     "ns::operator->(A*)": "operator->",
     "ns::operator[](int)": "operator[]",
     "ns::A::operator bool() const": "operator bool",
+    "operatorless::scale(int)": "scale",
+    "operator_kernel<float>(int)": "operator_kernel",
     # a range in front of the name
     "train/step/scale(int)": "scale",
     # cut off
