@@ -7,7 +7,6 @@ and what people made of them where that is sure. Several files are one program, 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -67,13 +66,12 @@ def _check_different(texts: Sequence[Text]) -> None:
     if not texts:
         raise ProfileError("There is no file to read.", "Name at least one.")
     seen: dict[bytes, Text] = {}
-    for text in texts:
-        digest = hashlib.blake2b(text.data).digest()
-        if digest in seen:
+    for text in texts if len(texts) > 1 else ():
+        if text.data and text.data in seen:
             raise ProfileError(
-                f"{text.path} holds the same as {seen[digest].path}.", "Name each file once."
+                f"{text.path} holds the same as {seen[text.data].path}.", "Name each file once."
             )
-        seen[digest] = text
+        seen[text.data] = text
 
 
 def _part(text: Text) -> Part:

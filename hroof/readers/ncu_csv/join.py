@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hroof.errors import ProfileError
-from hroof.readers.ncu_csv.launches import Part
+from hroof.readers.ncu_csv.launches import Part, Places
 from hroof.readers.ncu_csv.summed import is_additive
-from hroof.readers.raw import Ranges
+from hroof.readers.raw import IDENTITY, Ranges
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,7 +113,7 @@ def _same_order(parts: Sequence[Part]) -> bool:
         return False
     for part in parts[1:]:
         other = part.launches
-        if len(other) != len(first) or (other["kernel"].to_numpy() != first["kernel"].to_numpy()).any():
+        if len(other) != len(first) or bool((other["kernel"] != first["kernel"]).any()):
             return False
         if any(_differs(first[name], other[name]) for name in (*_SHAPE, "ranges")):
             return False
@@ -162,9 +162,11 @@ def _by_name(parts: Sequence[Part]) -> Part:
     odd = counts.ne(usual, axis=0)
     columns = []
     for at, group in enumerate(groups):
-        columns.append(group.counters.reindex(usual.index).mask(odd.iloc[:, at].to_numpy(), axis=0))
+        column = group.counters.reindex(usual.index)
+        column.loc[odd.iloc[:, at].to_numpy()] = np.nan
+        columns.append(column)
     launches = _first_known([group.launches for group in groups], usual.index)
-    launches = launches.assign(launches=usual.to_numpy(), aggregate=True).reset_index()
+    launches = launches.assign(launches=usual.to_numpy(), aggregate=True, id=-1).reset_index()
     counters = pd.concat(columns, axis=1).reset_index(drop=True)
     problems = (_sentence(parts, odd.any(axis=1)),)
     return dataclasses.replace(parts[0], launches=launches, counters=counters, problems=problems)
@@ -178,22 +180,37 @@ class _Group:
 
 def _grouped(part: Part, keys: list[str]) -> _Group:
     """Sums and means of a part by kernel; the index is the keys."""
-    frame = part.launches
-    by = [frame[key] for key in keys]
-    weight = frame["launches"].groupby(by, sort=False).sum()
-    counters = {}
-    for name in part.counters:
-        column = part.counters[name] if is_additive(name) else part.counters[name] * frame["launches"]
-        total = column.groupby(by, sort=False).agg(lambda values: values.sum(skipna=False))
-        counters[name] = total if is_additive(name) else total / weight
-    described = frame.drop(columns=[*keys, "launches", "aggregate", "id"])
-    alike = described.groupby(by, sort=False).nunique().le(1)
-    first = described.groupby(by, sort=False).first()
     import pandas as pd
 
-    defaults = {"grid": "", "block": "", "capability": "", "process": -1}
-    first = first.apply(lambda column: column.where(alike[column.name], defaults.get(column.name, 0)))
-    return _Group(first.assign(launches=weight), pd.DataFrame(counters, index=weight.index))
+    frame = part.launches
+    codes, first = _codes(frame, keys)
+    several = frame["launches"].to_numpy()
+    weight = np.bincount(codes, several)
+    counters = {}
+    for name in part.counters:
+        column = part.counters[name].to_numpy()
+        adds = is_additive(name)
+        total = np.bincount(codes, column if adds else column * several)
+        counters[name] = total if adds else total / weight
+    described = {}
+    for name in frame.columns.difference([*keys, "launches", "aggregate", "id"]):
+        own, values = pd.factorize(frame[name])
+        alike = np.bincount(codes, own != own[first][codes]) == 0
+        described[name] = np.where(alike, values[own[first]], IDENTITY[name])
+    index = pd.MultiIndex.from_frame(frame.loc[first, keys]) if len(keys) > 1 else frame[keys[0]][first]
+    launches = pd.DataFrame(described, index=index).assign(launches=weight)
+    return _Group(launches, pd.DataFrame(counters, index=launches.index))
+
+
+def _codes(frame: pd.DataFrame, keys: list[str]) -> tuple[Places, Places]:
+    """The group of each row, in order of appearance; and the first row of each group."""
+    import pandas as pd
+
+    codes = np.zeros(len(frame), np.intp)
+    for key in keys:
+        own, values = pd.factorize(frame[key])
+        codes, _ = pd.factorize(codes * len(values) + own)
+    return codes, np.unique(codes, return_index=True)[1]
 
 
 def _first_known(frames: Sequence[pd.DataFrame], index: pd.Index[Any]) -> pd.DataFrame:

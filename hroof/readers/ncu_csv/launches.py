@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Places = NDArray[np.intp]
 
-_NUMBERS = {"process": "Process ID", "device": "Device", "context": "Context", "stream": "Stream"}
+_NUMBERS = {"process": "Process ID", "device": "Device", "context": "Context", "stream": "Stream", "id": "ID"}
 _TEXTS = {"kernel": "Kernel Name", "capability": "CC", "grid": "Grid Size", "block": "Block Size"}
 
 
@@ -58,6 +58,19 @@ def coded(rows: Rows, name: str) -> tuple[Places, list[str]]:
     return (np.zeros(len(rows), np.intp), [""]) if at is None else coded_at(rows, at)
 
 
+def numbered(rows: Rows, name: str) -> tuple[Places, int]:
+    """A column as numbers from 0 on, the same for the same text, and how many there are at most."""
+    import pyarrow as pa
+
+    at = rows.place(name)
+    if at is not None and pa.types.is_integer(rows.columns[at].type):
+        values = rows.columns[at].to_numpy()
+        lowest = values.min(initial=0)
+        return values - lowest, int(values.max(initial=0) - lowest) + 1
+    codes, texts = coded(rows, name)
+    return codes, len(texts)
+
+
 def coded_at(rows: Rows, at: int) -> tuple[Places, list[str]]:
     """The column at a place as codes and the text of each code."""
     import pyarrow as pa
@@ -86,16 +99,13 @@ def described(rows: Rows, first: Places | None = None) -> tuple[pd.DataFrame, tu
     """
     import pandas as pd
 
-    def column(name: str) -> NDArray[Any]:
-        codes, texts = coded(rows, name)
-        return np.array(texts, object)[codes if first is None else codes[first]]
-
-    frame: dict[str, Any] = {own: column(name) for own, name in _TEXTS.items()}
-    for own, name in {**_NUMBERS, "id": "ID"}.items():
+    frame: dict[str, Any] = {}
+    for own, name in {**_TEXTS, **_NUMBERS}.items():
         if name == "Device" and rows.place(name) is None:
             name = "Device Id"
-        if rows.place(name) is not None:
-            frame[own] = _integers(column(name), default=-1 if own in ("process", "id") else 0)
+        if rows.place(name) is not None or own in _TEXTS:
+            default = "" if own in _TEXTS else -1 if own in ("process", "id") else 0
+            frame[own] = _column(rows, name, first, default)
     frame.setdefault("id", np.full(len(frame["kernel"]), -1))
     frame.setdefault("device", np.zeros(len(frame["kernel"]), np.int64))
     states = States(rows.table.header)
@@ -128,12 +138,19 @@ def programs(rows: Rows) -> dict[int, str]:
     return {int(number): name for number, name in found.items() if number.isdecimal() and name}
 
 
-def _integers(texts: NDArray[Any], default: int) -> NDArray[np.int64]:
-    import pandas as pd
+def _column(rows: Rows, name: str, first: Places | None, default: str | int) -> Any:
+    """A column, of the first rows only where these are given: texts, or numbers if the default is one."""
+    import pyarrow as pa
 
-    values = pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce")
-    result: NDArray[np.int64] = values.fillna(default).to_numpy().astype(np.int64)
-    return result
+    at = rows.place(name)
+    if at is not None and pa.types.is_integer(rows.columns[at].type):
+        numbers = rows.columns[at].to_numpy()
+        return numbers if first is None else numbers[first]
+    codes, texts = coded(rows, name)
+    codes = codes if first is None else codes[first]
+    if isinstance(default, int):
+        return np.array([int(text) if text.isdecimal() else default for text in texts])[codes]
+    return pa.array(texts, pa.string()).take(pa.array(codes)).to_pandas()
 
 
 def _states(rows: Rows, states: States, first: Places | None) -> NDArray[np.int64]:
@@ -151,9 +168,7 @@ def _states(rows: Rows, states: States, first: Places | None) -> NDArray[np.int6
     return np.array([place[both[row]] for row in firsts], np.int64)[which]
 
 
-def _without_range(
-    kernels: NDArray[Any], places: NDArray[np.int64], states: Sequence[Ranges]
-) -> NDArray[Any]:
+def _without_range(kernels: Any, places: NDArray[np.int64], states: Sequence[Ranges]) -> Any:
     """The names of kernels without the range that ``--print-nvtx-rename kernel`` puts before them."""
     per_row = [states[place] for place in places]
     if not renamed(kernels, per_row):

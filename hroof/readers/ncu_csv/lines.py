@@ -24,6 +24,8 @@ _SIGNS = (b"Kernel Name", b"Metric Name")
 _DELIMITERS = (",", ";", "\t")
 _CHATTER = re.compile(rb"^==(PROF|WARNING|ERROR)==", re.MULTILINE)
 _BOX = re.compile(rb"^ {2,}(?:Section: |NVTX )|^-{10,} +-{5,}", re.MULTILINE)
+_AROUND = 1 << 18
+"""Bytes at either end of a long file in which words of ncu are looked for."""
 _SAID = re.compile(r"^==(ERROR|WARNING)== +(.*\S)", re.MULTILINE)
 
 
@@ -77,9 +79,12 @@ def tables(text: Text) -> list[Table]:
 
 def said(text: Text, kind: str = "ERROR") -> tuple[str, ...]:
     """What ncu wrote into the text as errors, or as warnings, each once."""
-    if b"==" + kind.encode() not in text.data:
+    data = text.data
+    if len(data) > 2 * _AROUND:
+        data = data[:_AROUND] + b"\n" + data[-_AROUND:]
+    if b"==" + kind.encode() not in data:
         return ()
-    found = _SAID.findall(text.data.decode("utf-8", "replace"))
+    found = _SAID.findall(data.decode("utf-8", "replace"))
     return tuple(dict.fromkeys(words for which, words in found if which == kind))
 
 

@@ -62,8 +62,8 @@ def grouped(rows: Rows, columns: Sequence[str]) -> tuple[Places, Places]:
 
     whole = np.zeros(len(rows), np.int64)
     for name in columns:
-        codes, texts = launches.coded(rows, name)
-        whole, _ = pd.factorize(whole * len(texts) + codes)
+        codes, count = launches.numbered(rows, name)
+        whole, _ = pd.factorize(whole * count + codes)
     _, first = np.unique(whole, return_index=True)
     return whole, first
 
@@ -133,6 +133,7 @@ def pivoted(
         lambda row: names[metric[named[row]]],
         lambda row: rows.where(int(named[row])),
         comma=comma,
+        grouped=lambda: rows.grouped,
     )
     powers = _powers(rows, named, metric, names)
     for power in np.unique(powers):

@@ -8,14 +8,20 @@ wrote again are read row by row. Either way a row that is not whole is left out 
 from __future__ import annotations
 
 import csv
+import functools
+import itertools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hroof.readers.ncu_csv import ranges
 from hroof.readers.ncu_csv.lines import Table
 from hroof.readers.ncu_csv.records import Records
-from hroof.readers.ncu_csv.values import MISSING
+from hroof.readers.ncu_csv.values import MISSING, PLAIN
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,6 +35,14 @@ IDENTIFYING = frozenset(
     }
 )  # fmt: skip
 """Columns that say which launch and which metric; what is no metric and not one of these is ignored."""
+
+_GROUPED = re.compile(rb'"\d{1,3},\d{3}[",.]')
+_LOOK = 1 << 18
+"""Bytes of a table in which numbers with separators of thousands show."""
+_PIECE = 1 << 17
+"""Bytes that are worked on at a time where they have to stay in the cache."""
+_BLOCK = 1 << 19
+"""Bytes of a table that one thread reads."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +72,17 @@ class Rows:
         """The place of a row, for a message."""
         line = self.lines[row] if self.lines else row + bool(self.units)
         return self.table.where(line)
+
+    @functools.cached_property
+    def grouped(self) -> bool:
+        """Whether every comma between two digits, anywhere in the table, has exactly three digits behind it.
+
+        Commas in numbers can then only be separators of thousands.
+        """
+        text = np.frombuffer(self.table.body + b"    ", np.uint8)
+        digit = (text - ord("0")) < 10
+        commas = (text[1:-4] == ord(",")) & digit[:-5] & digit[2:-3]
+        return not (commas & ~(digit[3:-2] & digit[4:-1] & ~digit[5:])).any()
 
     def place(self, name: str) -> int | None:
         """The place of a column; None where the table has none of that name."""
@@ -94,15 +119,18 @@ def _regular(table: Table) -> Rows | None:
     body = _without_tail(table.body)
     if not (table.quoted and body.startswith(b'"')) or table.delimiter != ",":
         return None
-    if not body.endswith(b"\n") or body.count(b'\n"') != body.count(b"\n") - 1:
+    if not body.endswith(b"\n"):
         return None
     units = _units(body)
     width = len(next(csv.reader([body[: body.find(b"\n")].decode()])))
     if width > len(table.header):
         return None
+    if _GROUPED.search(body, 0, _LOOK):
+        body = without_groups(body)
     read = _arrow(body, table.header[:width], skip=bool(units))
-    if read is None or not _well_read(table, read):
+    if read is None or not _well_read(table, read, body.count(b"\n") - bool(units)):
         return None
+    read.pop()
     full = read + [_empty(len(read[0]))] * (len(table.header) - width)
     return Rows(table, tuple(full), units)
 
@@ -116,6 +144,40 @@ def _without_tail(body: bytes) -> bytes:
     return body[:end]
 
 
+def without_groups(body: bytes) -> bytes:
+    """Rows without the separators of thousands in fields that begin with a number.
+
+    Names of kernels and shapes of grids keep their commas; so does a number that has them elsewhere
+    than in front of exactly three digits.
+    """
+    pieces, start = [], 0
+    while start < len(body):  # pieces of whole lines that stay in the cache
+        end = body.rfind(b"\n", start, start + _PIECE) + 1 or body.find(b"\n", start) + 1 or len(body)
+        pieces.append(_without_groups(body[start:end]))
+        start = end
+    return b"".join(pieces)
+
+
+def _without_groups(body: bytes) -> bytes:
+    text = np.frombuffer(b"    " + body + b"    ", np.uint8)
+    digit = (text - ord("0")) < 10
+    quote = text == ord('"')
+
+    def at(flags: NDArray[np.bool_], step: int) -> NDArray[np.bool_]:
+        return flags[4 + step : len(flags) - 4 + step]
+
+    grouping = at(text == ord(","), 0) & at(digit, -1)
+    for step, is_digit in ((1, True), (2, True), (3, True), (4, False)):
+        grouping &= at(digit, step) if is_digit else ~at(digit, step)
+    near = at(quote, -3) | (at(quote, -4) & at(digit, -3))
+    drop = grouping & (at(quote, -2) | (at(digit, -2) & near))
+    before = -1
+    while (count := np.count_nonzero(drop)) != before:  # a separator four places behind one is one too
+        before = count
+        drop[4:] |= grouping[4:] & drop[:-4]
+    return (at(text, 0) * ~drop).tobytes().translate(None, b"\0")
+
+
 def _units(body: bytes) -> tuple[str, ...]:
     """The row of units, if the first row is one: it has no ID."""
     if not body.startswith(b'"",'):
@@ -124,9 +186,9 @@ def _units(body: bytes) -> tuple[str, ...]:
 
 
 def _arrow(body: bytes, header: Sequence[str], *, skip: bool) -> list[Any] | None:
-    """The columns of rows that are lines; None where they have not all the same length.
+    """The columns of rows that are lines, and how many rows were dropped: those of rules, which are longer.
 
-    Rows of rules, longer than those of metrics, are dropped.
+    None where the other rows have not all the same length, or IDs are no numbers.
     """
     import pyarrow as pa
     from pyarrow import csv as arrow
@@ -138,25 +200,34 @@ def _arrow(body: bytes, header: Sequence[str], *, skip: bool) -> list[Any] | Non
         return "skip"
 
     names = [str(at) for at in range(len(header))]
-    text, words = pa.string(), pa.dictionary(pa.int32(), pa.string())
-    kinds = {"Kernel Name": words, "Process Name": words, "Section Name": words}
-    types = {
-        str(at): kinds.get(name, words if "Range:" in name or name.startswith("Metric ") else text)
+    handlers = arrow.ParseOptions(invalid_row_handler=odd)
+    for types, size in itertools.product(_types(body, header, skip=skip), (_BLOCK, len(body))):
+        strange.clear()
+        how = arrow.ReadOptions(column_names=names, skip_rows=int(skip), block_size=size)
+        kinds = arrow.ConvertOptions(column_types=types, null_values=sorted(MISSING))
+        try:
+            found = arrow.read_csv(pa.py_buffer(body), how, handlers, kinds)
+        except pa.ArrowInvalid:
+            continue  # a metric with words or commas, or a row longer than a block
+        rules = all(_is_rule(row.text, header) for row in strange)
+        return [*found.columns, len(strange)] if rules else None
+    return None
+
+
+def _types(body: bytes, header: Sequence[str], *, skip: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The types of columns to try: first those that one row shows, then only those that are sure."""
+    import pyarrow as pa
+
+    words = pa.dictionary(pa.int32(), pa.string())
+    sure = {
+        str(at): pa.int64() if name == "ID" else words
         for at, name in enumerate(header)
-        if (name in IDENTIFYING or "Range:" in name) and name != "Metric Value"
+        if name in IDENTIFYING or "Range:" in name
     }
-    try:
-        found = arrow.read_csv(
-            pa.py_buffer(body),
-            read_options=arrow.ReadOptions(column_names=names, skip_rows=int(skip), block_size=1 << 22),
-            parse_options=arrow.ParseOptions(invalid_row_handler=odd),
-            convert_options=arrow.ConvertOptions(column_types=types, null_values=sorted(MISSING)),
-        )
-    except (pa.ArrowInvalid, pa.ArrowKeyError):
-        return None
-    if any(not _is_rule(row.text, header) for row in strange):
-        return None
-    return list(found.columns)
+    start = body.find(b"\n") + 1 if skip else 0
+    sample = next(csv.reader([body[start : body.find(b"\n", start)].decode()]))
+    plain = {str(at): pa.float64() for at, field in enumerate(sample) if PLAIN.fullmatch(field)}
+    return plain | sure, sure
 
 
 def _is_rule(row: str, header: Sequence[str]) -> bool:
@@ -165,11 +236,12 @@ def _is_rule(row: str, header: Sequence[str]) -> bool:
     return at is not None and len(fields) > len(header) and fields[at] == ""
 
 
-def _well_read(table: Table, columns: Sequence[Any]) -> bool:
-    """Whether IDs are numbers and the cells of NVTX are whole."""
+def _well_read(table: Table, read: Sequence[Any], lines: int) -> bool:
+    """Whether every line was a row, every row has an ID and the cells of NVTX are whole."""
     import pyarrow.compute as pc
 
-    if table.header[0] == "ID" and not pc.all(pc.match_substring_regex(columns[0], "^[0-9]+$")).as_py():
+    *columns, dropped = read
+    if len(columns[0]) + dropped != lines or (table.header[0] == "ID" and columns[0].null_count):
         return False
     cells = (columns[at] for at in ranges.columns(table.header) if at is not None)
     return all(ranges.readable(cell or "") for column in cells for cell in pc.unique(column).to_pylist())

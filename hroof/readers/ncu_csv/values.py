@@ -36,9 +36,11 @@ _COUNT = re.compile(
     r"|slot|SM|tag|texel|thread|transaction|vertex|warp|wavefront|way)(?:s|es)?"
 )
 
-_PLAIN = r"-?\d+(\.\d*)?([eE][+-]?\d+)?"
+PLAIN = re.compile(r"-?\d+(\.\d*)?([eE][+-]?\d+)?")
+"""A number without separators of thousands."""
+
 _GROUPED = r"-?\d{1,3}(,\d{2,3})*,\d{3}(\.\d+)?"
-_POINT = f"^({_PLAIN}|{_GROUPED})$"
+_POINT = f"^({PLAIN.pattern}|{_GROUPED})$"
 _COMMA = re.compile(r"-?\d{1,3}(\.\d{3})+(,\d+)?|-?\d+(,\d+)?")
 _SURELY_COMMA = re.compile(r"-?\d+,(\d{1,2}|\d{4,})|-?\d{1,3}(\.\d{3})+,\d+|-?\d{1,3}(\.\d{3}){2,}")
 _SURELY_POINT = re.compile(r"-?\d+\.(\d{1,2}|\d{4,})|-?\d{1,3}(,\d{3})+\.\d+|-?\d{1,3}(,\d{3}){2,}")
@@ -78,8 +80,8 @@ def scaled(values: Floats, power: int) -> Floats:
     """Values times a power of ten; divided where that is exact and multiplying is not."""
     if power == 0:
         return values
-    result: Floats = values * 10.0**power if power > 0 else values / 10.0**-power
-    return result
+    scaled: Floats = values * 10.0**power if power > 0 else values / 10.0**-power
+    return scaled
 
 
 def power_of(unit: str, metric: str, where: str) -> int:
@@ -101,7 +103,13 @@ def power_of(unit: str, metric: str, where: str) -> int:
 
 
 def numbers(
-    column: pa.ChunkedArray, metric: Callable[[int], str], where: Callable[[int], str], *, comma: bool = False
+    column: pa.ChunkedArray,
+    metric: Callable[[int], str],
+    where: Callable[[int], str],
+    *,
+    comma: bool = False,
+    grouped: Callable[[], bool] = lambda: False,
+    out: Floats | None = None,
 ) -> tuple[Floats, Instances, int]:
     """The numbers of a column, in the units of the file.
 
@@ -110,6 +118,8 @@ def numbers(
         metric: The metric of a row.
         where: The place of a row, for a message.
         comma: The decimal sign is a comma.
+        grouped: Whether commas are known to be separators of thousands.
+        out: Memory that may be used for the numbers.
 
     Returns:
         The numbers, NaN where there is none; the values of instances; how many rows hold text.
@@ -124,9 +134,14 @@ def numbers(
     if isinstance(column.type, pa.DictionaryType):
         column = pc.cast(column, pa.string())
     if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
-        return _finite(pc.cast(column, pa.float64(), safe=False)), {}, 0
+        return _finite(column, out), {}, 0
     if pa.types.is_null(column.type):
         return np.full(len(column), np.nan), {}, 0
+    if not comma and grouped():
+        try:
+            return _finite(pc.cast(pc.replace_substring(column, ",", ""), pa.float64())), {}, 0
+        except pa.ArrowInvalid:
+            pass  # words or instances are among them, or no value
     texts = pc.utf8_trim_whitespace(pc.cast(column, pa.string()))
     values = np.full(len(texts), np.nan)
     readable = np.zeros(len(texts), bool)
@@ -144,10 +159,16 @@ def _bools(mask: Any) -> NDArray[np.bool_]:
     return result
 
 
-def _finite(column: Any) -> Floats:
-    values: Floats = column.to_numpy().astype(np.float64)
+def _finite(column: Any, out: Floats | None = None) -> Floats:
+    values = np.empty(len(column)) if out is None else out
+    at = 0
+    for chunk in column.chunks:
+        values[at : at + len(chunk)] = chunk.to_numpy(zero_copy_only=False)
+        at += len(chunk)
     infinite = np.isinf(values)
-    return np.where(infinite, np.nan, values) if infinite.any() else values
+    if infinite.any():
+        values[infinite] = np.nan
+    return values
 
 
 def _odd(

@@ -7,7 +7,7 @@ show that they are in base units: automatic scaling never leaves a value of a th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,8 +19,6 @@ from hroof.readers.ncu_csv.rows import IDENTIFYING, Rows
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Columns = dict[str, "values.Floats"]
 
 _NAME = "device__attribute_display_name"
 _CAPABILITY = ("device__attribute_compute_capability_major", "device__attribute_compute_capability_minor")
@@ -38,8 +36,6 @@ def part(rows: Rows, *, comma: bool = False) -> Part:
         OtherLocaleError: They have one, and ``comma`` is false.
         ProfileError: A unit is unknown, or cannot be known.
     """
-    import pandas as pd
-
     frame, states = launches.described(rows)
     counters = _counters(rows, _metrics(rows), comma)
     named = rows.texts(rows.place(_NAME)) if rows.place(_NAME) is not None else []
@@ -51,7 +47,7 @@ def part(rows: Rows, *, comma: bool = False) -> Part:
         names=(rows.table.name,),
         dialect="raw" if rows.units else "pivoted",
         launches=frame,
-        counters=pd.DataFrame(counters, index=frame.index),
+        counters=counters,
         ranges=states,
         devices=launches.devices(frame, named),
         programs=launches.programs(rows),
@@ -72,27 +68,40 @@ def _metrics(rows: Rows) -> list[int]:
     ]
 
 
-def _counters(rows: Rows, places: Sequence[int], comma: bool) -> Columns:
+def _counters(rows: Rows, places: Sequence[int], comma: bool) -> pd.DataFrame:
+    """The metrics in base units, and the instances of those that list them."""
+    import pandas as pd
+
     units = rows.units or base_units(rows, places)
-    found: Columns = {}
-    instances: Columns = {}
+    names: list[str] = []
+    instances: dict[str, values.Floats] = {}
+    whole = np.empty((len(rows), len(places)), order="F")
     for at in places:
-        name = rows.table.header[at]
-        column, parts, worded = values.numbers(
-            rows.columns[at], lambda _, name=name: name, rows.where, comma=comma
+        name, column = rows.table.header[at], whole[:, len(names)]
+        found, parts, worded = values.numbers(
+            rows.columns[at],
+            lambda _, name=name: name,
+            rows.where,
+            comma=comma,
+            grouped=lambda: rows.grouped,
+            out=column,
         )
-        if worded and not np.isfinite(column).any():
+        if worded and not np.isfinite(found).any():
             continue  # words, like the name of the device, are no counter
+        names.append(name)
         power = values.power_of(units[at] if at < len(units) else "", name, rows.table.where(0))
-        found[name] = values.scaled(column, power)
-        instances |= {f"{name}:{key}": _sparse(part, len(rows), power) for key, part in parts.items()}
-    return found | instances
+        if found is not column or power:
+            column[:] = values.scaled(found, power)
+        for key, part in parts.items():
+            instances[f"{name}:{key}"] = values.scaled(_sparse(part, len(rows)), power)
+    frame = pd.DataFrame(whole[:, : len(names)], columns=names, copy=False)
+    return frame.assign(**instances) if instances else frame
 
 
-def _sparse(part: dict[int, float], length: int, power: int) -> values.Floats:
+def _sparse(part: dict[int, float], length: int) -> values.Floats:
     column = np.full(length, np.nan)
     column[list(part)] = list(part.values())
-    return values.scaled(column, power)
+    return column
 
 
 def base_units(rows: Rows, places: Sequence[int]) -> tuple[str, ...]:
@@ -128,9 +137,9 @@ def _base_unit(metric: str) -> str:
     return "" if ".per_" in metric or ".peak" in metric else above
 
 
-def _complete(frame: pd.DataFrame, counters: dict[str, Any]) -> None:
+def _complete(frame: pd.DataFrame, counters: pd.DataFrame) -> None:
     """The compute capability from the metrics of the device, where an older page has no column of it."""
     if (frame["capability"] == "").all() and all(name in counters for name in _CAPABILITY):
-        major, minor = (counters[name] for name in _CAPABILITY)
+        major, minor = (counters[name].to_numpy() for name in _CAPABILITY)
         if np.isfinite(major).all() and np.isfinite(minor).all():
             frame["capability"] = [f"{a:.0f}.{b:.0f}" for a, b in zip(major, minor, strict=True)]
