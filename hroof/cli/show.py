@@ -84,9 +84,9 @@ def keys(profile: Profile, by: Sequence[str] | None) -> tuple[str, ...]:
     """The grouping keys that were asked for; else layers, or kernels where a tool knew no layer."""
     if by is not None:
         return tuple(by)
-    launches = profile.launches
-    bare = launches["layer"].isna().all() and launches["kernel"].notna().any()
-    return ("kernel",) if bare else ("layer",)
+    from hroof.roofline import usual_key
+
+    return (usual_key(profile.launches),)
 
 
 def print_text(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hroof.kernels import display_name
 from hroof.units import number
 
 
@@ -50,6 +51,11 @@ class Verdict:
     why: str
     next: str
     supported: bool
+
+
+def titled(name: str, subject: str) -> str:
+    """The name of a layer or kernel in a sentence: of a kernel without arguments and template."""
+    return display_name(name) or name if subject == "kernel" else name
 
 
 def count(value: float) -> str:

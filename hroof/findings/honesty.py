@@ -7,9 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hroof.findings.finding import Finding, Verdict
+from hroof.findings.finding import Finding, Verdict, titled
 from hroof.machine import Machine
-from hroof.roofline import Point, captured, coverage, points, select, undisturbed_step, wall_time
+from hroof.roofline import (
+    Point,
+    captured,
+    coverage,
+    points,
+    select,
+    undisturbed_step,
+    usual_key,
+    wall_time,
+)
 from hroof.roofline.flags import COMPUTE_TOLERANCE
 from hroof.units import Source, number, percent
 
@@ -214,7 +223,8 @@ def verdict(profile: Profile, machine: Machine | None, ranked: list[Finding]) ->
     doubt = None if machine is None else disturbed(machine, whole.headroom)
     text += f" {doubt}" if doubt else ""
     first = next((finding for finding in ranked if finding.saves > 0), None)
-    held = _why(points(profile, machine))
+    subject = usual_key(launches)
+    held = _why(points(profile, machine, (subject,)), subject)
     if first is None:
         return Verdict(text, held, "Nothing stands out: change the model or its precision.", True)
     return Verdict(text, f"{first.title} {held}", first.action, True)
@@ -281,11 +291,11 @@ def _uncovered(machine: Machine | None, whole: Point) -> list[tuple[str, str]]:
     return []
 
 
-def _why(found: list[Point]) -> str:
-    """How few layers hold most of the recoverable time."""
+def _why(found: list[Point], subject: str) -> str:
+    """How few layers (or kernels) hold most of the recoverable time."""
     total = sum(p.recoverable_time for p in found)
     if not total > MIN_GAIN * sum(p.bounded_time for p in found):
-        return "No layer has recoverable time."
+        return f"No {subject} has recoverable time."
     ranked = sorted(found, key=lambda p: (-p.recoverable_time, tuple(p.key.values())))
     held = 0.0
     names: list[str] = []
@@ -293,6 +303,7 @@ def _why(found: list[Point]) -> str:
         if held >= 0.8 * total or len(names) == _NAMED:
             break
         held += point.recoverable_time
-        names.append(point.key["layer"])
-    who = f"Layer {names[0]} holds" if len(names) == 1 else f"Layers {', '.join(names)} hold"
+        names.append(titled(point.key[subject], subject))
+    kind = subject.capitalize()
+    who = f"{kind} {names[0]} holds" if len(names) == 1 else f"{kind}s {', '.join(names)} hold"
     return f"{who} {percent(held / total, 0)} of the recoverable time."

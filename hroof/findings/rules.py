@@ -8,10 +8,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hroof.findings.finding import Finding, launches_text, severity_of
+from hroof.findings.finding import Finding, launches_text, severity_of, titled
 from hroof.findings.honesty import disturbed
 from hroof.machine import Machine
-from hroof.roofline import Point, Totals, bounds, captured, coverage, points, select, totals
+from hroof.roofline import (
+    Point,
+    Totals,
+    bounds,
+    captured,
+    coverage,
+    missing_name,
+    points,
+    select,
+    totals,
+    usual_key,
+)
 from hroof.units import MemoryLevel, Phase, Pipe, Precision, number, percent, si
 
 if TYPE_CHECKING:
@@ -66,6 +77,11 @@ class Context:
         doubtful = disturbed(machine, sums.headroom) is not None
         return cls(profile, machine, sums, launches, bound, step, doubtful)
 
+    @property
+    def subject(self) -> str:
+        """What findings are about: ``layer``, or ``kernel`` where no layer is known."""
+        return usual_key(self.launches)
+
     def rows(self, bound: tuple[str, ...], *, work: bool = True) -> Flags:
         """Rows with one of the bounds; ``work`` leaves optimizer and data loading out."""
         found = np.isin(self.bound.astype(str), bound)
@@ -108,11 +124,11 @@ def _model_work(launches: pd.DataFrame) -> Flags:
 
 def layer_findings(run: Context) -> list[Finding]:
     """The layers with the largest recoverable time, and large ones that have nothing to gain."""
-    work = run.launches[_model_work(run.launches)]
-    found = points(run.profile.replace(launches=work), run.machine)
-    named = [p for p in found if p.key["layer"] != "(no layer)" and _judgeable(p)]
+    work, subject = run.launches[_model_work(run.launches)], run.subject
+    found = points(run.profile.replace(launches=work), run.machine, (subject,))
+    named = [p for p in found if p.key[subject] != missing_name(subject) and _judgeable(p)]
     worth = [p for p in named if p.recoverable_time >= MIN_SHARE * run.step and not _near_roof(p)]
-    ranked = sorted(worth, key=lambda p: (-p.recoverable_time, p.key["layer"]))
+    ranked = sorted(worth, key=lambda p: (-p.recoverable_time, p.key[subject]))
     done = [p for p in named if _near_roof(p) and run.share(p.time) >= NO_RULE_SHARE]
     return [_layer(run, p) for p in ranked[:MAX_LAYERS]] + [_at_roof(run, p) for p in done]
 
@@ -134,19 +150,29 @@ def _is_compute(bound: str | None) -> bool:
 
 def _layer(run: Context, point: Point) -> Finding:
     kind, action = _advice(point.bound or "")
-    layer = point.key["layer"]
     title = (
-        f"Layer {layer}{_left_out(run, layer)} takes {si(point.time, 's')} a step, "
+        f"{_named(run, point)} takes {si(point.time, 's')} a step, "
         f"{number(point.headroom, 2)} times what its ceilings allow; {point.bound} bounds "
         f"{percent(point.bound_share, 0)} of the attainable."
     )
-    assumption = "Every launch of the layer reaches the ceiling that bounds it."
+    assumption = f"Every launch of the {run.subject} reaches the ceiling that bounds it."
     saves = point.recoverable_time
     if kind == "launch" and point.fused_time is not None:
-        assumption = "All launches of the layer become one."
+        assumption = f"All launches of the {run.subject} become one."
         saves = point.bounded_time - point.fused_time
     share = run.share(point.time)
-    return run.finding(kind, title, saves, share, action, assumption, (layer,))
+    return run.finding(kind, title, saves, share, action, assumption, _layers(run, point))
+
+
+def _named(run: Context, point: Point) -> str:
+    """The layer or kernel in words."""
+    name = point.key[run.subject]
+    left_out = _left_out(run, name) if run.subject == "layer" else ""
+    return f"{run.subject.capitalize()} {titled(name, run.subject)}{left_out}"
+
+
+def _layers(run: Context, point: Point) -> tuple[str, ...]:
+    return (point.key["layer"],) if run.subject == "layer" else ()
 
 
 def _left_out(run: Context, layer: str) -> str:
@@ -174,7 +200,7 @@ def _advice(bound: str) -> tuple[str, str]:
 
 
 def _at_roof(run: Context, point: Point) -> Finding:
-    layer, name = point.key["layer"], point.bound or ""
+    name = point.bound or ""
     lower = (
         _lower_precision(run.machine, Precision(name.split(" ")[1])) if "matrix" in name else None
     )
@@ -183,10 +209,11 @@ def _at_roof(run: Context, point: Point) -> Finding:
         ratio = number(lower[1], 2)
         action = f"Only another format helps: the peak of {lower[0]} is {ratio} times higher."
     near = percent((point.headroom or 1) - 1, 0)
-    title = f"Layer {layer}{_left_out(run, layer)} runs within {near} of its {name} roof."
+    title = f"{_named(run, point)} runs within {near} of its {name} roof."
     title += " There is nothing to gain at this precision."
     share = run.share(point.time)
-    return run.finding("at-roof", title, 0.0, share, action, "The ceilings hold.", (layer,))
+    layers = _layers(run, point)
+    return run.finding("at-roof", title, 0.0, share, action, "The ceilings hold.", layers)
 
 
 def _lower_precision(machine: Machine, precision: Precision) -> tuple[Precision, float] | None:

@@ -147,7 +147,8 @@ def spot(point: Point) -> Spot:
 
 def _label(key: Mapping[str, str]) -> str:
     kernel = key.get("kernel") or ""
-    return key.get("layer") or display_name(kernel) or kernel or key.get("op") or ""
+    named = key.get("layer") or display_name(kernel) or kernel or key.get("op")
+    return named or key.get("family") or ""
 
 
 def _group(key: Mapping[str, str]) -> str:

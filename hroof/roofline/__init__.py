@@ -3,7 +3,7 @@
 from hroof.roofline.bounds import bounds
 from hroof.roofline.coverage import Coverage, coverage
 from hroof.roofline.flags import flag_point
-from hroof.roofline.grouping import block_of, captured, check_keys
+from hroof.roofline.grouping import block_of, captured, check_keys, missing_name, usual_key
 from hroof.roofline.point import Pair, Point
 from hroof.roofline.points import points, select
 from hroof.roofline.totals import Totals, totals, undisturbed_step, wall_time
@@ -19,9 +19,11 @@ __all__ = [
     "check_keys",
     "coverage",
     "flag_point",
+    "missing_name",
     "points",
     "select",
     "totals",
     "undisturbed_step",
+    "usual_key",
     "wall_time",
 ]

@@ -45,6 +45,12 @@ def missing_name(key: str) -> str:
     return f"(no {column.replace('_', ' ')})"
 
 
+def usual_key(launches: pd.DataFrame) -> str:
+    """What a reader asks for first: ``layer``, or ``kernel`` where a tool knew kernels but no layer."""
+    bare = launches["layer"].isna().all() and launches["kernel"].notna().any()
+    return "kernel" if bare else "layer"
+
+
 def captured(launches: pd.DataFrame) -> pd.DataFrame:
     """The rows inside captured steps; every row where there are no steps at all.
 

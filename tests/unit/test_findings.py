@@ -516,3 +516,37 @@ def test_levels_without_bytes_are_no_finding(build: SimpleNamespace) -> None:
     machine = build.machine(bandwidths={MemoryLevel.L2: Ceiling(1e9)})
     row = build.row("a", "forward", "add", 50, bytes_l1=1e5, **build.flop(vector_fp32=0.0))
     assert not of("memory", findings(steps([row]), machine))
+
+
+class TestKernelsWithoutLayers:
+    """What a tool outside measured knows kernels, but no layer."""
+
+    KERNELS = ("void gemm<float>(T1::Params)", "void copy<float>(int)")
+
+    def profile(self, build: SimpleNamespace, **more: Any) -> Profile:
+        rows = [
+            build.row(None, "other", None, 100, kernel=name, source_time="counter",
+                      bytes_dram=4e5, **build.flop(vector_fp32=0.0), **more)
+            for name in self.KERNELS
+        ]  # fmt: skip
+        return Profile.from_rows(rows, {"device": "cpu"})
+
+    def test_findings_are_about_kernels(self, build: SimpleNamespace) -> None:
+        found = findings(self.profile(build), build.machine())
+        titles = [f.title for f in found if f.kind == "memory"]
+        assert [title.split(" takes ")[0] for title in titles] == ["Kernel copy", "Kernel gemm"]
+        assert all(f.layers == () for f in found if f.kind == "memory")
+
+    def test_the_verdict_names_kernels(self, build: SimpleNamespace) -> None:
+        profile = self.profile(build)
+        ranked = findings(profile, build.machine())
+        told = verdict(profile, build.machine(), ranked)
+        assert told.supported
+        assert "Kernels gemm, copy hold" in told.why or "Kernels copy, gemm hold" in told.why
+
+    def test_one_layer_is_enough_to_speak_of_layers(self, build: SimpleNamespace) -> None:
+        profile = self.profile(build)
+        rows = profile.launches.to_dict("records")
+        rows[0]["layer"] = "fc"
+        found = findings(Profile.from_rows(rows), build.machine())
+        assert [f.title.split(" takes ")[0] for f in found if f.kind == "memory"] == ["Layer fc"]
