@@ -191,6 +191,17 @@ def test_opcodes_add_up_to_what_a_table_prints(reports: dict[str, Raw], corpus: 
     assert list(parts.sum(axis=1)) == list(counters[name]) == list(table[name])
 
 
+def print_again(program: str, report: Path, table: Path) -> bool:
+    """Let ncu print a report as a table; False for a report that is too new for it."""
+    command = [program, "--import", str(report), "--csv", "--page", "raw", "--print-units", "base"]
+    home = {**os.environ, "HOME": str(table.parent)}
+    with table.open("wb") as out:
+        done = subprocess.run(command, stdout=out, check=False, timeout=120, env=home)
+    text = table.read_bytes()
+    assert done.returncode == 0 or b"Failed to load report" in text, text[:300]
+    return done.returncode == 0
+
+
 def test_every_report_printed_by_a_real_ncu_is_the_same(
     corpus: Path, reports: dict[str, Raw], tmp_path: Path
 ) -> None:
@@ -198,23 +209,19 @@ def test_every_report_printed_by_a_real_ncu_is_the_same(
     if not program:
         pytest.skip("HROOF_NCU does not name an ncu")
     table = tmp_path / "table.csv"
-    found, compared = {}, 0
+    found: dict[str, list[str]] = {}
+    values = 0
     for name, report in reports.items():
         if not name.endswith(".ncu-rep") or report.launches["capability"].iloc[0] == "12.0":
             continue  # too old for it, or a chip that it may not know: it leaves out their units
-        command = [program, "--import", str(corpus / "rep" / name), "--csv", "--page", "raw"]
-        with table.open("wb") as out:
-            subprocess.run(
-                [*command, "--print-units", "base"],
-                stdout=out, check=True, timeout=120, env={**os.environ, "HOME": str(tmp_path)},
-            )  # fmt: skip
-        printed = ncu_csv.read([table])
-        compared += int(report.counters.notna().sum().sum())
-        wrong = differences(report, printed, decimals=0.0051, relative=1e-12)
-        if wrong or not report.launches["kernel"].equals(printed.launches["kernel"]):
-            found[name] = wrong
-    print(f"\n{compared:,} values of {len(reports)} reports compared with {program}")
-    assert found == {}
+        if print_again(program, corpus / "rep" / name, table):
+            printed = ncu_csv.read([table])
+            values += int(report.counters.filter(list(printed.counters)).count().sum())
+            found[name] = differences(report, printed, decimals=0.0051, relative=1e-12)
+            pd.testing.assert_series_equal(report.launches["kernel"], printed.launches["kernel"])
+    print(f"\n{values:,} values of {len(found)} reports compared with {program}")
+    assert {name: wrong for name, wrong in found.items() if wrong} == {}
+    assert len(found) > 10
 
 
 # --- NVIDIA's own Roofline -----------------------------------------------------------------------
