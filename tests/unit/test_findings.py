@@ -546,7 +546,7 @@ class TestKernelsWithoutLayers:
 
     def test_one_layer_is_enough_to_speak_of_layers(self, build: SimpleNamespace) -> None:
         profile = self.profile(build)
-        rows = profile.launches.to_dict("records")
-        rows[0]["layer"] = "fc"
-        found = findings(Profile.from_rows(rows), build.machine())
+        launches = profile.launches.astype({"layer": "object"})
+        launches.loc[0, "layer"] = "fc"
+        found = findings(Profile.from_rows(launches), build.machine())
         assert [f.title.split(" takes ")[0] for f in found if f.kind == "memory"] == ["Layer fc"]
