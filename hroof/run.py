@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING
 from hroof import integration
 from hroof.errors import CaptureError, HroofError
 from hroof.integration import Integration, Stage
-from hroof.regions import Outcome, Region, Status, listen, marks_only, unknown_value
+from hroof.regions import (
+    Outcome,
+    Region,
+    Status,
+    listen,
+    marks_only,
+    only_marked,
+    unknown_value,
+    what_was_marked,
+)
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -26,7 +35,6 @@ if TYPE_CHECKING:
 
 RUNS = "hroof-runs"
 OUT_VARIABLE = "HROOF_OUT"
-_ONLY_MARKS = "marks only"
 _NOBODY_LISTENED = "No tool listened to NVTX in this process: no range was emitted."
 
 
@@ -155,7 +163,7 @@ class Run(Region):
         from hroof.report import brief, export, text
 
         if only_marked(self.profile):
-            return _what_was_marked(self.profile, path)
+            return what_was_marked(self.profile, path)
         machine = self.machine()
         if path is not None:
             export.write(self.profile, machine, path, by=tuple(by), force=force)
@@ -239,7 +247,7 @@ def _save(region: Region, outcome: Outcome) -> None:
     if outcome.profile is None:
         _note_empty(outcome)
         return
-    if region.only_marks and region.out is None and not os.environ.get(OUT_VARIABLE):
+    if region.only_marks and region.out is None and not _is_for_the_command(region):
         return  # whoever started the tool outside has its report
     try:
         region.folder = _with_range_names(outcome.profile).save(free_folder(region))
@@ -289,30 +297,6 @@ def known_ceilings(profile: Profile) -> Machine | None:
 def _framework_and_device(profile: Profile) -> tuple[Integration, str]:
     chosen = integration.load(str(profile.run.get("framework") or ""))
     return chosen, str(profile.run.get("device") or "cpu")
-
-
-def only_marked(profile: Profile) -> bool:
-    """Whether a region only marked for a tool outside, so that its profile has no launches of its own."""
-    how = profile.run.get("how")
-    time = how.get("time") if isinstance(how, dict) else None
-    return profile.launches.empty and str(time).startswith(_ONLY_MARKS)
-
-
-def _what_was_marked(profile: Profile, path: str | Path | None) -> str:
-    """The one sentence that there is to report, and a second where a file was asked for."""
-    numbers = [str(step["number"]) for step in profile.run.get("steps", ())]
-    said = (
-        f"Region {profile.name!r} only marked {_steps_named(numbers)} for the tool that measures from "
-        "outside (HROOF=marks): it has no times and counts of its own."
-    )
-    return f"{said} {path} was not written." if path is not None else said
-
-
-def _steps_named(numbers: list[str]) -> str:
-    if not numbers:
-        return "a part of one step"
-    first, last = numbers[0], numbers[-1]
-    return f"step {first}" if first == last else f"steps {first} to {last}"
 
 
 def _with_range_names(profile: Profile) -> Profile:
@@ -372,13 +356,19 @@ def _note_empty(outcome: Outcome) -> None:
 def free_folder(region: Run) -> Path:
     """The folder for a run: as asked, as ``hroof run`` asked, or a new one; other ranks beside it."""
     rank = os.environ.get("RANK", "0")
-    asked = region.out or os.environ.get(OUT_VARIABLE)
+    out = None if _is_for_the_command(region) else region.out
+    asked = out or os.environ.get(OUT_VARIABLE)
     base = Path(asked) if asked else Path(RUNS) / _file_name(region.name)
     if rank not in ("", "0"):
         base = base.with_name(f"{base.name}-rank{rank}")
-    if region.out is not None:
+    if out is not None:
         return base
     return next_free(base)
+
+
+def _is_for_the_command(region: Run) -> bool:
+    """What a region knows of its marks: ``hroof run`` joins it with the counters, wherever the region's own out is."""
+    return region.only_marks and bool(os.environ.get(OUT_VARIABLE))
 
 
 def next_free(base: Path) -> Path:

@@ -1,11 +1,13 @@
 """Regions: what a program marks of itself, the capture schedule, and who listens."""
 
+from hroof.regions.marked import MARKS_ONLY, only_marked, what_was_marked
 from hroof.regions.marks import Kind, Listener, Mark, listen, listeners, unlisten
 from hroof.regions.outcome import HroofWarning, Outcome, Status
 from hroof.regions.region import Region, open_regions, step, when_opening
 from hroof.regions.switches import marks_only, switched_off, unknown_value
 
 __all__ = [
+    "MARKS_ONLY",
     "HroofWarning",
     "Kind",
     "Listener",
@@ -16,10 +18,12 @@ __all__ = [
     "listen",
     "listeners",
     "marks_only",
+    "only_marked",
     "open_regions",
     "step",
     "switched_off",
     "unknown_value",
     "unlisten",
+    "what_was_marked",
     "when_opening",
 ]

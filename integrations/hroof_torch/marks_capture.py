@@ -15,7 +15,7 @@ import torch
 
 from hroof.integration import Stage, StepSink
 from hroof.profile import Profile
-from hroof.regions import Kind, Mark, marks
+from hroof.regions import MARKS_ONLY, Kind, Mark, marks
 from hroof.units import Phase
 from hroof_torch import private
 from hroof_torch.ceilings import device as describe_device
@@ -26,7 +26,7 @@ from hroof_torch.marking import MarkRanges
 from hroof_torch.steps import StepFinder
 from hroof_torch.tracker import Frame, Tracker
 
-_OUTSIDE = "marks only: a tool outside the process measures what runs within them"
+_OUTSIDE = f"{MARKS_ONLY}: a tool outside the process measures what runs within them"
 HOW = {"time": _OUTSIDE, "flop": _OUTSIDE, "bytes": _OUTSIDE}
 
 

@@ -17,7 +17,7 @@ from hroof.errors import CaptureError, OutputError
 from hroof.integration import Stage
 from hroof.machine import Machine
 from hroof.profile import Profile
-from hroof.run import OUT_VARIABLE, Run, ceilings_of, only_marked
+from hroof.run import OUT_VARIABLE, Run, ceilings_of
 
 REPORT, MACHINE = Run.report, Run.machine
 
@@ -215,7 +215,7 @@ def test_under_hroof_run_what_is_known_is_saved(
     loaded = Profile.load(tmp_path / "out")
     assert (loaded.name, loaded.run["status"], loaded.run["how"]) == ("train", "complete", MARKS)
     assert loaded.launches.empty
-    assert only_marked(loaded)
+    assert regions.only_marked(loaded)
 
 
 def test_the_true_names_of_the_ranges_are_kept(
@@ -250,16 +250,6 @@ def test_on_its_own_nothing_is_saved_and_one_sentence_is_said(
     assert region.report() == sentence
     assert region.folder is None
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(("whole", "said"), [(1, "step 1"), (0, "a part of one step")])
-def test_the_sentence_counts_whole_steps(
-    marking: type[Marking], monkeypatch: pytest.MonkeyPatch, whole: int, said: str
-) -> None:
-    monkeypatch.setattr(marking, "whole", whole)
-    region = hroof.region("train", skip=1, steps=2, show=False)
-    work(region, 2)
-    assert f"only marked {said} for the tool" in region.report()
 
 
 def test_a_file_that_was_asked_for_is_said_to_be_missing(
@@ -330,7 +320,11 @@ def test_marks_become_ranges_by_themselves(
         assert regions.listeners() == (nvtx.shared_listener(),)
 
 
-def test_a_measured_profile_is_not_one_of_marks() -> None:
-    assert not only_marked(PROFILE)
-    assert not only_marked(Profile.from_rows([], {"how": "synthetic"}))
-    assert not only_marked(Profile.from_rows([{"op": "aten::mm"}], {"how": MARKS}))
+def test_under_hroof_run_the_command_gets_it_wherever_the_region_saves_otherwise(
+    marking: type[Marking], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(OUT_VARIABLE, str(tmp_path / "out"))
+    region = hroof.region("train", skip=1, steps=2, out=tmp_path / "own")
+    work(region, 3)
+    assert region.folder == tmp_path / "out"
+    assert not (tmp_path / "own").exists()
