@@ -23,10 +23,7 @@ import pytest
 from hroof.errors import HroofError, ProfileError
 from hroof.machine import Machine
 from hroof.profile import Profile
-from hroof.readers import ncu_csv, ncu_rep
-from hroof.readers.assemble import profile_of
-from hroof.readers.files import read
-from hroof.readers.raw import Raw
+from hroof.readers import Raw, ncu_csv, ncu_rep, profile_of, read
 from hroof.units import MemoryLevel, Pipe, Precision
 
 PRINTED = {
