@@ -35,19 +35,7 @@ def render(
     width: int | None = None,
     color: bool = False,
 ) -> str:
-    """Write the short report of a run as text.
-
-    Args:
-        profile: What was collected.
-        machine: Its ceilings; without them the report holds measured times only, and says so.
-        by: Grouping keys of the ranked rows.
-        top: How many rows to rank; 0 for all. The rest is named by number and time.
-        width: Columns of the terminal; None for that of this terminal.
-        color: Use terminal colours.
-
-    Raises:
-        UsageError: A grouping key is unknown or given twice.
-    """
+    """Write the short report of a run as text; arguments and errors are those of ``hroof.report.text.render``."""
     ranked = findings(profile, machine)
     sums = totals(profile, machine)
     stream = io.StringIO()

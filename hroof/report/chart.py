@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from hroof.errors import MissingError, UsageError
 from hroof.files import write_atomic
 from hroof.machine import Machine
-from hroof.report.drawing import Artists, Drawing
+from hroof.report.artists import Artists
+from hroof.report.drawing import Drawing
 from hroof.report.look import FAINT, INK, MUTED, PAPER, subtitle
 from hroof.report.scene import Spot, compose, spot
 from hroof.roofline import Point, points

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from hroof.report.artists import Artists
 from hroof.report.look import (
     ALARM,
     COMPUTE_ZONE,
@@ -27,44 +27,14 @@ from hroof.report.look import (
     short,
 )
 from hroof.report.place import Box, Layout, along, around
-from hroof.report.scene import NotDrawn, Roof, Scene, Spot
+from hroof.report.scene import Roof, Scene, Spot
 from hroof.units import MemoryLevel, number, si
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _LABELS = 12
 _BESIDE = 4.0
-
-
-@dataclass(frozen=True)
-class Artists:
-    """What a chart is made of.
-
-    Attributes:
-        figure: The matplotlib figure.
-        axes: Its axes.
-        roofs: Lines by ceiling, e.g. ``dram`` or ``matrix_fp32``.
-        markers: Per level, one marker for each name in ``names``.
-        names: Per level, the groups that are drawn, longest time first.
-        joins: Name → the line that joins its levels.
-        labels: Name → its label, where there was room for one.
-        not_drawn: What is left out, and why.
-        above: Name → why it may lie above a roof; each has a warning sign.
-        caption: The notes under the chart.
-    """
-
-    figure: Figure
-    axes: Axes
-    roofs: Mapping[str, Any]
-    markers: Mapping[MemoryLevel, tuple[Any, ...]]
-    names: Mapping[MemoryLevel, tuple[str, ...]]
-    joins: Mapping[str, Any]
-    labels: Mapping[str, Any]
-    not_drawn: tuple[NotDrawn, ...]
-    above: Mapping[str, str]
-    caption: str
 
 
 class Drawing:

@@ -1,0 +1,43 @@
+"""Artists: what a drawn Roofline is made of, for who wants to change it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hroof.report.scene import NotDrawn
+from hroof.units import MemoryLevel
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Artists:
+    """What a chart is made of.
+
+    Attributes:
+        figure: The matplotlib figure.
+        axes: Its axes.
+        roofs: Lines by ceiling, e.g. ``dram`` or ``matrix_fp32``.
+        markers: Per level, one marker for each name in ``names``.
+        names: Per level, the groups that are drawn, longest time first.
+        joins: Name → the line that joins its levels.
+        labels: Name → its label, where there was room for one.
+        not_drawn: What is left out, and why.
+        above: Name → why it may lie above a roof; each has a warning sign.
+        caption: The notes under the chart.
+    """
+
+    figure: Figure
+    axes: Axes
+    roofs: Mapping[str, Any]
+    markers: Mapping[MemoryLevel, tuple[Any, ...]]
+    names: Mapping[MemoryLevel, tuple[str, ...]]
+    joins: Mapping[str, Any]
+    labels: Mapping[str, Any]
+    not_drawn: tuple[NotDrawn, ...]
+    above: Mapping[str, str]
+    caption: str
