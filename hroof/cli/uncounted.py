@@ -10,6 +10,7 @@ from hroof.collect.nsight import Request
 from hroof.errors import CaptureError
 
 _SHOWN = 8
+_KINDS = "RSPL"  # regions, steps, phases, layers: what messages begin with
 
 
 def nothing_profiled(
@@ -37,7 +38,7 @@ def nothing_profiled(
 def _emitted(names: Mapping[str, Any]) -> str:
     if not names:
         return "No range of the domain hroof is known to have been emitted."
-    shown = ", ".join(list(names)[:_SHOWN])
+    shown = ", ".join(sorted(names, key=lambda message: _KINDS.find(message[0]))[:_SHOWN])
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return f"The program emitted the ranges {shown}{more}."
 

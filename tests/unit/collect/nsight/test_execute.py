@@ -19,7 +19,7 @@ DENIED = "ERR_NVGPUCTRPERM - no"
 
 
 def start(code: str, **streams: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-c", code], **streams)  # type: ignore[call-overload,no-any-return]
+    return subprocess.Popen([sys.executable, "-c", code], **streams)  # type: ignore[call-overload]
 
 
 def wait_for(path: Path) -> None:
