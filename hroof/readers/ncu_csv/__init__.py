@@ -87,7 +87,9 @@ def _part(text: Text) -> Part:
     whole = stack.stacked(found)
     problems = list(whole.problems)
     if text.cut:
-        problems.append(f"{text.path.name}: the packed file is cut off; what comes after is missing.")
+        problems.append(
+            f"{text.path.name}: the packed file is cut off; what comes after is missing."
+        )
     problems += [f'{text.path.name}: ncu says: "{sentence}".' for sentence in words]
     return dataclasses.replace(
         whole, problems=tuple(problems), incomplete=whole.incomplete or text.cut

@@ -42,7 +42,11 @@ def joined(parts: Sequence[Part]) -> Part:
         whole = _by_order(parts)
     else:
         whole = _by_name(parts)
-    problems = [*doubled, *(problem for part in parts for problem in part.problems), *whole.problems]
+    problems = [
+        *doubled,
+        *(problem for part in parts for problem in part.problems),
+        *whole.problems,
+    ]
     return dataclasses.replace(
         whole,
         names=tuple(name for part in parts for name in part.names),
@@ -55,11 +59,7 @@ def joined(parts: Sequence[Part]) -> Part:
 
 
 def _with_all_columns(part: Part) -> Part:
-    missing = {name: "" for name in _SHAPE if name not in part.launches}
-    missing |= {name: 0 for name in ("device", "context", "stream") if name not in part.launches}
-    missing |= {name: -1 for name in ("process", "ranges") if name not in part.launches}
-    missing |= {"launches": 1.0} if "launches" not in part.launches else {}
-    missing |= {"aggregate": False} if "aggregate" not in part.launches else {}
+    missing = {name: value for name, value in IDENTITY.items() if name not in part.launches}
     return dataclasses.replace(part, launches=part.launches.assign(**missing))
 
 
@@ -135,9 +135,11 @@ def _by_order(parts: Sequence[Part]) -> Part:
             empty = launches[name] == ""
             launches.loc[empty, name] = part.launches.loc[empty, name]
     counters = pd.concat([part.counters for part in parts], axis=1)
-    sentence = ()
+    sentence: tuple[str, ...] = ()
     if any(part.launches["id"].tolist() != parts[0].launches["id"].tolist() for part in parts):
-        sentence = ("The numbers of launches differ between the files; they were joined by their order.",)
+        sentence = (
+            "The numbers of launches differ between the files; they were joined by their order.",
+        )
     return dataclasses.replace(
         parts[0],
         launches=launches,
@@ -154,7 +156,11 @@ def _by_name(parts: Sequence[Part]) -> Part:
     """Sums per kernel, and per NVTX state where every file has them."""
     import pandas as pd
 
-    keys = ["kernel", "ranges"] if all((p.launches["ranges"] >= 0).all() for p in parts) else ["kernel"]
+    keys = (
+        ["kernel", "ranges"]
+        if all((p.launches["ranges"] >= 0).all() for p in parts)
+        else ["kernel"]
+    )
     groups = [_grouped(part, keys) for part in parts]
     counts = pd.concat([group.launches["launches"] for group in groups], axis=1)
     _check_common(parts, counts)
@@ -187,7 +193,7 @@ def _grouped(part: Part, keys: list[str]) -> _Group:
     several = frame["launches"].to_numpy()
     weight = np.bincount(codes, several)
     counters = {}
-    for name in part.counters:
+    for name in map(str, part.counters):
         column = part.counters[name].to_numpy()
         adds = is_additive(name)
         total = np.bincount(codes, column if adds else column * several)
@@ -197,7 +203,9 @@ def _grouped(part: Part, keys: list[str]) -> _Group:
         own, values = pd.factorize(frame[name])
         alike = np.bincount(codes, own != own[first][codes]) == 0
         described[name] = np.where(alike, values[own[first]], IDENTITY[name])
-    index = pd.MultiIndex.from_frame(frame.loc[first, keys]) if len(keys) > 1 else frame[keys[0]][first]
+    index = (
+        pd.MultiIndex.from_frame(frame.loc[first, keys]) if len(keys) > 1 else frame[keys[0]][first]
+    )
     launches = pd.DataFrame(described, index=index).assign(launches=weight)
     return _Group(launches, pd.DataFrame(counters, index=launches.index))
 

@@ -44,7 +44,9 @@ _CLOCKS = {
 }
 """What ``SM Frequency`` is, by section: the same clock, in different passes."""
 
-_EXECUTED = re.compile(r"Predicated-On ([DF](?:ADD|MUL|FMA)) Thread Instructions Executed(?: Per Cycle)?")
+_EXECUTED = re.compile(
+    r"Predicated-On ([DF](?:ADD|MUL|FMA)) Thread Instructions Executed(?: Per Cycle)?"
+)
 _PEAK = re.compile(r"Theoretical Predicated-On ([DF]FMA) Thread Instructions Executed")
 
 

@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 
 Places = NDArray[np.intp]
 
-_NUMBERS = {"process": "Process ID", "device": "Device", "context": "Context", "stream": "Stream", "id": "ID"}
+_NUMBERS = {
+    "process": "Process ID",
+    "device": "Device",
+    "context": "Context",
+    "stream": "Stream",
+    "id": "ID",
+}
 _TEXTS = {"kernel": "Kernel Name", "capability": "CC", "grid": "Grid Size", "block": "Block Size"}
 
 

@@ -87,10 +87,10 @@ def metrics(rows: Rows) -> tuple[Places, list[str], tuple[str, ...]]:
     at = []
     for row in firsts:
         section, label, unit = (words[code[row]] for code, words in zip(codes, texts, strict=True))
-        name = label if NAME.fullmatch(label) else labels.metric(section, label, unit)
-        if name is None and label:
+        found = label if NAME.fullmatch(label) else labels.metric(section, label, unit)
+        if found is None and label:
             unnamed[label] = None
-        at.append(-1 if name is None else place.setdefault(name, len(place)))
+        at.append(-1 if found is None else place.setdefault(found, len(place)))
     return np.array(at, np.intp)[which], list(place), _left_out(rows, list(unnamed))
 
 
@@ -143,10 +143,10 @@ def pivoted(
     table[metric[named[known]], launch[named[known]]] = column[known]
     found = dict(zip(names, table, strict=True))
     for key, part in parts.items():
-        for row, value in part.items():
+        for row, number in part.items():
             name = f"{names[metric[named[row]]]}:{key}"
             cell = found.setdefault(name, np.full(count, np.nan))
-            cell[launch[named[row]]] = values.scaled(np.array([value]), int(powers[row]))[0]
+            cell[launch[named[row]]] = values.scaled(np.array([number]), int(powers[row]))[0]
     return found
 
 

@@ -87,7 +87,9 @@ class States:
     def place(self, push_cell: str, start_cell: str) -> int:
         """The place of the state that two cells describe."""
         inner = pushed(push_cell, self._header[self._pushed]) if self._pushed is not None else ()
-        outer = started(start_cell, self._header[self._started]) if self._started is not None else ()
+        outer = (
+            started(start_cell, self._header[self._started]) if self._started is not None else ()
+        )
         return self.add(Ranges(inner, outer))
 
     def add(self, state: Ranges) -> int:

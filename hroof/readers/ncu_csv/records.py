@@ -54,13 +54,15 @@ class Records:
         where = self._table.where(self._broken[0])
         if self.cut and len(self._broken) == 1:
             return (f"{where}: the file ends within a row, which is left out.",)
-        return (f"{where}: {len(self._broken)} rows are not whole and are left out, this is the first.",)
+        return (
+            f"{where}: {len(self._broken)} rows are not whole and are left out, this is the first.",
+        )
 
     def __iter__(self) -> Iterator[list[str]]:
         csv.field_size_limit(_LIMIT)
         at = 0
         while at < len(self._text):
-            if not self._begins(self._text[at]):
+            if not self._begins(at):
                 at += 1
                 continue
             fields, end = self._record(at)
@@ -72,12 +74,15 @@ class Records:
                 yield fields + [""] * (self._width - len(fields))
             at = end
 
-    def _begins(self, line: str) -> bool:
-        if self._table.header[0] in ("ID", "Process ID"):
-            return line.startswith('"' if self._table.quoted else tuple(',"0123456789')) and bool(
-                _ROW.match(line)
-            )
-        return line.startswith('"') if self._table.quoted else bool(line.strip())
+    def _begins(self, at: int) -> bool:
+        """Whether a line begins a row, or is all that there is of the last one."""
+        line = self._text[at]
+        if self._table.quoted and not line.startswith('"'):
+            return False
+        numbered = self._table.header[0] in ("ID", "Process ID")
+        if at == len(self._text) - 1:
+            return bool(line) and (self._table.quoted or not numbered or line[0].isdecimal())
+        return bool(_ROW.match(line)) if numbered else bool(line.strip())
 
     def _record(self, at: int) -> tuple[list[str] | None, int]:
         """The fields of the row that begins in a line, None if it is not whole; and the line behind it."""

@@ -152,7 +152,9 @@ def without_groups(body: bytes) -> bytes:
     """
     pieces, start = [], 0
     while start < len(body):  # pieces of whole lines that stay in the cache
-        end = body.rfind(b"\n", start, start + _PIECE) + 1 or body.find(b"\n", start) + 1 or len(body)
+        end = (
+            body.rfind(b"\n", start, start + _PIECE) + 1 or body.find(b"\n", start) + 1 or len(body)
+        )
         pieces.append(_without_groups(body[start:end]))
         start = end
     return b"".join(pieces)
@@ -163,7 +165,7 @@ def _without_groups(body: bytes) -> bytes:
     digit = (text - ord("0")) < 10
     quote = text == ord('"')
 
-    def at(flags: NDArray[np.bool_], step: int) -> NDArray[np.bool_]:
+    def at(flags: NDArray[Any], step: int) -> NDArray[Any]:
         return flags[4 + step : len(flags) - 4 + step]
 
     grouping = at(text == ord(","), 0) & at(digit, -1)
@@ -172,10 +174,13 @@ def _without_groups(body: bytes) -> bytes:
     near = at(quote, -3) | (at(quote, -4) & at(digit, -3))
     drop = grouping & (at(quote, -2) | (at(digit, -2) & near))
     before = -1
-    while (count := np.count_nonzero(drop)) != before:  # a separator four places behind one is one too
+    while (
+        count := int(np.count_nonzero(drop))
+    ) != before:  # a separator four places behind one is one too
         before = count
         drop[4:] |= grouping[4:] & drop[:-4]
-    return (at(text, 0) * ~drop).tobytes().translate(None, b"\0")
+    kept: bytes = (at(text, 0) * ~drop).tobytes()
+    return kept.translate(None, b"\0")
 
 
 def _units(body: bytes) -> tuple[str, ...]:
@@ -214,7 +219,9 @@ def _arrow(body: bytes, header: Sequence[str], *, skip: bool) -> list[Any] | Non
     return None
 
 
-def _types(body: bytes, header: Sequence[str], *, skip: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+def _types(
+    body: bytes, header: Sequence[str], *, skip: bool
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """The types of columns to try: first those that one row shows, then only those that are sure."""
     import pyarrow as pa
 
@@ -244,7 +251,9 @@ def _well_read(table: Table, read: Sequence[Any], lines: int) -> bool:
     if len(columns[0]) + dropped != lines or (table.header[0] == "ID" and columns[0].null_count):
         return False
     cells = (columns[at] for at in ranges.columns(table.header) if at is not None)
-    return all(ranges.readable(cell or "") for column in cells for cell in pc.unique(column).to_pylist())
+    return all(
+        ranges.readable(cell or "") for column in cells for cell in pc.unique(column).to_pylist()
+    )
 
 
 def _empty(length: int) -> Any:

@@ -26,7 +26,17 @@ _NOT_SUMMED = re.compile(
     r"\.per_|\.pct|_pct\b|\.ratio|\.max_rate|\.peak_|throughput|hit_rate|occupancy|^device__|^launch__|^profiler__"
     r"|warps_per|_per_|average"
 )
-_GROUP = ("Domain", "Host Name", "Process ID", "Kernel Name", "Block Size", "Grid Size", "Device", "Device Id", "CC")
+_GROUP = (
+    "Domain",
+    "Host Name",
+    "Process ID",
+    "Kernel Name",
+    "Block Size",
+    "Grid Size",
+    "Device",
+    "Device Id",
+    "CC",
+)
 """What tells the groups of a summary apart, and its NVTX ranges."""
 _ONLY_GROUPS = "gives only sums over launches: no order, no steps, no bound of one launch."
 _FASTEST = 5e9
@@ -98,7 +108,7 @@ def by_name(rows: Rows, *, comma: bool = False) -> Part:
     single = wide.part(rows, comma=comma)
     count = _counts(rows, "Count")
     counters = single.counters
-    rates = [name for name in counters if not is_additive(name)]
+    rates = [name for name in map(str, counters) if not is_additive(name)]
     divisor, sentence = _divisor(counters, count, rates)
     counters = counters.assign(**{name: counters[name] / divisor for name in rates})
     problems = (*single.problems, f"{rows.table.name} {_ONLY_GROUPS}", *sentence)

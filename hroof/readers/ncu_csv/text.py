@@ -85,12 +85,9 @@ def _unpacked(raw: bytes, path: Path) -> tuple[bytes, bool]:
 
 
 def _decoded(raw: bytes, path: Path) -> tuple[bytes, tuple[str, ...]]:
-    for mark, encoding in _BOMS:
-        if raw.startswith(mark):
-            raw = raw[len(mark) :]
-            break
-    else:
-        encoding = _guessed(raw)
+    marked = next(((mark, name) for mark, name in _BOMS if raw.startswith(mark)), None)
+    mark, encoding = marked or (b"", _guessed(raw))
+    raw = raw[len(mark) :]
     if encoding.startswith("utf-16"):
         raw = raw[: len(raw) & ~1].decode(encoding, "replace").encode()
     if raw.isascii():

@@ -44,8 +44,10 @@ _POINT = f"^({PLAIN.pattern}|{_GROUPED})$"
 _COMMA = re.compile(r"-?\d{1,3}(\.\d{3})+(,\d+)?|-?\d+(,\d+)?")
 _SURELY_COMMA = re.compile(r"-?\d+,(\d{1,2}|\d{4,})|-?\d{1,3}(\.\d{3})+,\d+|-?\d{1,3}(\.\d{3}){2,}")
 _SURELY_POINT = re.compile(r"-?\d+\.(\d{1,2}|\d{4,})|-?\d{1,3}(,\d{3})+\.\d+|-?\d{1,3}(,\d{3}){2,}")
-_SPACED = re.compile(r"(?<=\d)['’ \u00a0\u202f](?=\d{3}(?!\d))")
-_LISTED = re.compile(r"(?:(?P<whole>[^();:]+?)\s*)?\((?P<inside>.*;.*|.*: .*|[^()]*)\)|(?P<bare>.*;.*)", re.DOTALL)
+_SPACED = re.compile(r"(?<=\d)['\u2019 \u00a0\u202f](?=\d{3}(?!\d))")
+_LISTED = re.compile(
+    r"(?:(?P<whole>[^();:]+?)\s*)?\((?P<inside>.*;.*|.*: .*|[^()]*)\)|(?P<bare>.*;.*)", re.DOTALL
+)
 
 
 class OtherLocaleError(Exception):
@@ -133,7 +135,7 @@ def numbers(
 
     if isinstance(column.type, pa.DictionaryType):
         column = pc.cast(column, pa.string())
-    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+    if is_numeric(column):
         return _finite(column, out), {}, 0
     if pa.types.is_null(column.type):
         return np.full(len(column), np.nan), {}, 0
@@ -150,6 +152,13 @@ def numbers(
         plain = pc.replace_substring(texts.filter(pa.array(readable)), ",", "")
         values[readable] = pc.cast(plain, pa.float64()).to_numpy()
     return _odd(values, texts, np.flatnonzero(~readable), metric, where, comma)
+
+
+def is_numeric(column: pa.ChunkedArray) -> bool:
+    """Whether a column was read as numbers."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(column.type) or pa.types.is_floating(column.type))
 
 
 def _bools(mask: Any) -> NDArray[np.bool_]:
@@ -188,7 +197,9 @@ def _odd(
         try:
             value, parts = _parsed(text, metric(row), comma)
         except ValueError as error:
-            raise ProfileError(f"{where(row)}: {metric(row)} is {text[:60]!r}: {error}", _LOCALE) from None
+            raise ProfileError(
+                f"{where(row)}: {metric(row)} is {text[:60]!r}: {error}", _LOCALE
+            ) from None
         worded += value is None
         values[row] = math.nan if value is None else value
         for key, part in parts.items():

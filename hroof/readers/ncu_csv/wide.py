@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _NAME = "device__attribute_display_name"
-_CAPABILITY = ("device__attribute_compute_capability_major", "device__attribute_compute_capability_minor")
+_CAPABILITY = (
+    "device__attribute_compute_capability_major",
+    "device__attribute_compute_capability_minor",
+)
 _BASE = (("time_duration", "nsecond"), ("__bytes", "byte"), ("_bytes", "byte"))
 
 
@@ -80,7 +83,7 @@ def _counters(rows: Rows, places: Sequence[int], comma: bool) -> pd.DataFrame:
         name, column = rows.table.header[at], whole[:, len(names)]
         found, parts, worded = values.numbers(
             rows.columns[at],
-            lambda _, name=name: name,
+            lambda _: name,  # noqa: B023
             rows.where,
             comma=comma,
             grouped=lambda: rows.grouped,
@@ -117,7 +120,7 @@ def base_units(rows: Rows, places: Sequence[int]) -> tuple[str, ...]:
     for at in measured:
         units[at] = _base_unit(header[at])
         if units[at] not in ("", "%"):
-            column, *_ = values.numbers(rows.columns[at], lambda _, at=at: header[at], rows.where)
+            column, *_ = values.numbers(rows.columns[at], lambda _: header[at], rows.where)  # noqa: B023
             shown |= bool((column >= 1000).any())
     if not shown:
         raise ProfileError(
