@@ -68,6 +68,12 @@ def _as_run(arguments: Arguments, program: Path) -> Arguments:
         quiet=arguments.quiet,
         no_report=False,
         files=[] if arguments.html is None else [arguments.html],
+        counters=False,
+        cold=False,
+        times=False,
+        ncu=None,
+        timeout=None,
+        dry_run=False,
     )
 
 

@@ -61,7 +61,7 @@ def run(arguments: Arguments) -> int:
         for check in checks:
             print(f"{_MARKS[check.state]}  {check.name}: {check.fact}")
             if check.remedy:
-                print(f"      → {check.remedy}")
+                print("      → " + check.remedy.replace("\n", "\n        "))
     return 0 if works else MissingError.exit_code
 
 

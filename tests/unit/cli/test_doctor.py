@@ -135,27 +135,83 @@ def test_a_tool_that_listens(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "a tool listens" in find("NVTX").fact
 
 
+NCU = """#!/bin/sh
+echo "NVIDIA (R) Nsight Compute Command Line Profiler"
+echo "Version 2024.1.1.0 (build 1)"
+"""
+
+
+def put_ncu(folder: Path, text: str = NCU) -> Path:
+    tool = folder / "ncu"
+    tool.write_text(text)
+    tool.chmod(0o755)
+    return tool
+
+
+def test_nsight_compute(fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HROOF_NCU", raising=False)
+    monkeypatch.setattr("hroof.collect.nsight.program._FOLDERS", ())
+    absent = find("Nsight Compute")
+    assert (absent.state, "ncu is not found" in absent.fact) == ("note", True)
+    assert "Only needed for counters" in absent.remedy
+    tool = put_ncu(tmp_path)
+    assert find("Nsight Compute") == Check("Nsight Compute", "ok", f"2024.1.1 ({tool})")
+    put_ncu(tmp_path, NCU.replace("2024", "2020"))
+    assert "older than 2022.3" in find("Nsight Compute").fact
+    put_ncu(tmp_path, "#!/bin/sh\necho 16.14\n")
+    assert "is not Nsight Compute" in find("Nsight Compute").fact
+
+
+ALL, NONE = "CapEff:\t000001ffffffffff\n", "CapEff:\t00000000a80425fb\n"
+
+
 @pytest.mark.parametrize(
-    ("text", "user", "state"),
+    ("text", "status", "user", "state"),
     [
-        ("RmProfilingAdminOnly: 1\n", 1000, "note"),
-        ("Other: 0\nRmProfilingAdminOnly: 1\n", 0, None),
-        ("RmProfilingAdminOnly: 0\n", 1000, None),
-        (None, 1000, None),
+        ("RmProfilingAdminOnly: 1\n", NONE, 1000, "note"),
+        ("RmProfilingAdminOnly: 1\n", NONE, 0, "note"),  # root of a container
+        ("Other: 0\nRmProfilingAdminOnly: 1\n", ALL, 0, "ok"),
+        ("RmProfilingAdminOnly: 1\n", ALL, 1000, "ok"),
+        ("RmProfilingAdminOnly: 1\n", None, 0, "ok"),
+        ("RmProfilingAdminOnly: 1\n", None, 1000, "note"),
+        ("RmProfilingAdminOnly: 0\n", NONE, 1000, "ok"),
+        (None, NONE, 1000, None),
     ],
 )
 def test_counters_for_administrators_only(
     fake: Fake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
-    text: str | None, user: int, state: str | None,
+    text: str | None, status: str | None, user: int, state: str | None,
 ) -> None:  # fmt: skip
-    assert find("Nsight Compute").state == "note"
-    tool = tmp_path / "ncu"
-    tool.write_text("#!/bin/sh\n")
-    tool.chmod(0o755)
-    if text is not None:
-        (tmp_path / "params").write_text(text)
+    put_ncu(tmp_path)
+    for name, content in (("params", text), ("status", status)):
+        if content is not None:
+            (tmp_path / name).write_text(content)
     monkeypatch.setattr(doctor, "NVIDIA_PARAMETERS", tmp_path / "params")
+    monkeypatch.setattr(doctor, "PROCESS_STATUS", tmp_path / "status")
     monkeypatch.setattr(os, "geteuid", lambda: user)
-    assert find("Nsight Compute") == Check("Nsight Compute", "ok", str(tool))
-    states = [check.state for check in examine() if check.name == "GPU counters"]
-    assert states == ([state] if state else [])
+    found = [check for check in examine() if check.name == "GPU counters"]
+    assert [check.state for check in found] == ([state] if state else [])
+    assert all(
+        "NVreg_RestrictProfilingToAdminUsers=0" in c.remedy for c in found if c.state == "note"
+    )
+
+
+def test_the_ways_out_are_printed_below_each_other(
+    fake: Fake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, hroof: Any
+) -> None:
+    put_ncu(tmp_path)
+    (tmp_path / "params").write_text("RmProfilingAdminOnly: 1\n")
+    (tmp_path / "status").write_text(NONE)
+    monkeypatch.setattr(doctor, "NVIDIA_PARAMETERS", tmp_path / "params")
+    monkeypatch.setattr(doctor, "PROCESS_STATUS", tmp_path / "status")
+    assert "\n          2. Run as root" in hroof("doctor").out
+
+
+def test_the_package_of_ranges(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert find("nvtx package").state == "ok"
+
+    def version(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    assert "pip install 'nvtx" in find("nvtx package").remedy
