@@ -7,8 +7,12 @@ launch. Each says what the program itself knows: its step, its phase, and the mo
 
 from __future__ import annotations
 
+import csv
 import importlib.util
+import io
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,6 +23,7 @@ import pytest
 
 from hroof.collect import nvtx
 from hroof.collect.nsight import filters
+from hroof.profile import Profile
 from hroof.readers.raw import Ranges
 from hroof.regions import Kind, Mark
 
@@ -80,7 +85,7 @@ adamw = torch.optim.AdamW(net.parameters(), 1e-3)
 ids = torch.randint(0, 50, (2, 12))
 
 # What the program knows by itself: the step, the phase, and the modules that a thread is in.
-known = {"step": 0, "phase": "none"}
+known = {"step": 0, "phase": "other"}
 inside = threading.local()
 
 def follow(name, module):
@@ -106,7 +111,7 @@ class Launching(TorchDispatchMode):
 def phase(name):
     known["phase"] = name
     yield
-    known["phase"] = "none"
+    known["phase"] = "other"
 
 def backward_elsewhere(loss):
     def work():
@@ -148,7 +153,8 @@ class Launch:
         step: Of the program's own counter.
         phase: As the program knows it.
         module: The module whose forward was running, by the program's own hooks; None outside.
-        thread: Where it ran.
+        process: Where it ran.
+        thread: Where in it.
         ranges: What was open then.
     """
 
@@ -156,6 +162,7 @@ class Launch:
     step: str
     phase: str
     module: str | None
+    process: int
     thread: int
     ranges: Ranges
 
@@ -218,7 +225,7 @@ def launches(events: list[Event]) -> Iterator[Launch]:
             ]
             op, step, phase, module = json.loads(event.message or "")
             ranges = Ranges(tuple(mine), tuple(started.values()))
-            yield Launch(op, str(step), phase, module, event.thread, ranges)
+            yield Launch(op, str(step), phase, module, event.pid, event.thread, ranges)
 
 
 def kept(found: list[Launch], expression: str) -> list[Launch]:
@@ -349,3 +356,122 @@ def test_the_losses_are_those_of_the_undisturbed_program(watch: Watch) -> None:
     alone = watch("here", reentrant=False, hroof="off")
     assert alone.of("push", "start") == []
     assert json.loads(marked.stdout.splitlines()[-1]) == json.loads(alone.stdout.splitlines()[-1])
+
+
+# --- the whole way: hroof run --counters ---------------------------------------------------------
+
+NCU = """#!{python} -I
+import importlib.util, json, os, subprocess, sys
+from pathlib import Path
+
+argv = sys.argv[1:]
+if "--version" in argv:
+    print("NVIDIA (R) Nsight Compute Command Line Profiler\\nVersion 2024.1.1.0 (build 1)")
+elif "--import" in argv:
+    spec = importlib.util.spec_from_file_location("semantics", {tests!r})
+    semantics = sys.modules["semantics"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(semantics)
+    told = json.loads(Path(argv[argv.index("--import") + 1]).read_text())
+    sys.stdout.write(semantics.as_table(Path(told["events"]), told["include"]))
+else:
+    include = [argv[at + 1] for at, word in enumerate(argv) if word == "--nvtx-include"]
+    report = Path(argv[argv.index("-o") + 1])
+    events = report.with_name("events")
+    events.mkdir()
+    variables = {{"NVTX_INJECTION64_PATH": {library!r}, "RECORDER_OUT": str(events)}}
+    done = subprocess.run(argv[argv.index("-o") + 2 :], env=os.environ | variables)
+    report.write_text(json.dumps({{"events": str(events), "include": include}}))
+    sys.exit(done.returncode)
+"""
+HEADER = [
+    *("ID", "Process ID", "Process Name", "Host Name"),
+    "thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg",
+    "Id:Domain:Start/Stop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg",
+    *("Kernel Name", "Context", "Stream", "Block Size", "Grid Size", "Device", "CC"),
+    *("dram__bytes.sum", "gpu__time_duration.sum"),
+]
+
+
+def as_table(folder: Path, include: list[str]) -> str:
+    """The stand-ins that pass one of the filters, as ncu prints kernels."""
+    wanted = [filters.parse(expression).matches for expression in include]
+    rows = [
+        [
+            *(number, launch.process, "python", "host"),
+            f"{launch.thread} " + " ".join(_block(*one) for one in launch.ranges.pushed),
+            " ".join(
+                _block(f"{at}:{d}", name) for at, (d, name) in enumerate(launch.ranges.started)
+            ),
+            *(launch.op, 1, 7, "(32, 1, 1)", "(4, 1, 1)", 0, "8.6", 4096, 1000),
+        ]
+        for number, launch in enumerate(launches(recorder.read(folder)))
+        if any(matches(launch.ranges) for matches in wanted)
+    ]
+    text = io.StringIO()
+    units = ["", *[""] * (len(HEADER) - 3), "byte", "nsecond"]
+    csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows([HEADER, units, *rows])
+    return text.getvalue()
+
+
+def _block(domain: str, name: str) -> str:
+    return f'"{domain}:{name}:none:none:none:none:none:none"'
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Profile, list[Launch]]:
+    """The loop, which knows nothing of hroof, under a made-up ncu that filters what the recorder heard.
+
+    The result, and every stand-in that the program emitted.
+    """
+    pytest.importorskip("nvtx")
+    pytest.importorskip("torch")
+    folder = tmp_path_factory.mktemp("counted")
+    library = recorder.build(folder)
+    ncu, script, out = folder / "ncu", folder / "loop.py", folder / "out"
+    ncu.write_text(NCU.format(python=sys.executable, tests=__file__, library=str(library)))
+    ncu.chmod(0o755)
+    script.write_text(
+        LOOP.replace("{reentrant}", "False")
+        .replace("{imports}", "")
+        .replace("{backward}", BACKWARDS["elsewhere"])
+        .replace("{run}", "train(12)")
+    )
+    command = [sys.executable, "-m", "hroof", "run", "--counters", "--ncu", str(ncu), "--no-report"]
+    command += ["--out", str(out), "--", sys.executable, str(script)]
+    env = {key: value for key, value in os.environ.items() if not key.startswith(("HROOF", "NVTX"))}
+    done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
+    assert done.returncode == 0, done.stderr
+    return Profile.load(out), list(launches(recorder.read(out / "events")))
+
+
+def test_through_hroof_run_the_launches_are_those_of_the_captured_steps(
+    counted: tuple[Profile, list[Launch]],
+) -> None:
+    table, emitted = counted[0].launches, counted[1]
+    wanted = [launch for launch in emitted if launch.step in CAPTURED]
+    assert table["kernel"].tolist() == [launch.op for launch in wanted]
+    assert table["step"].tolist() == [int(launch.step) - 5 for launch in wanted]
+    assert table["phase"].tolist() == [marked_phase(launch) for launch in wanted]
+
+
+def test_through_hroof_run_layers_have_their_true_names_and_types(
+    counted: tuple[Profile, list[Launch]],
+) -> None:
+    table, emitted = counted[0].launches, counted[1]
+    wanted = [launch for launch in emitted if launch.step in CAPTURED]
+    rows = zip(table["layer"], table["layer_type"], table["recompute"], wanted, strict=True)
+    in_modules = [row for row in rows if row[3].module is not None]
+    assert [row[0] for row in in_modules] == [row[3].module for row in in_modules]
+    assert [row[2] for row in in_modules] == [row[3].phase == "backward" for row in in_modules]
+    types = {layer: kind for layer, kind, *_ in in_modules}
+    assert (types["blocks.0.attn"], types["blocks.2.mlp.0"]) == ("Attention", "Linear")
+
+
+def test_through_hroof_run_the_result_says_how_it_came(
+    counted: tuple[Profile, list[Launch]],
+) -> None:
+    run = counted[0].run
+    assert (run["name"], run["status"]) == ("loop", "complete")
+    assert [step["number"] for step in run["steps"]] == [5, 6, 7]
+    assert run["how"]["bytes"] == "hardware counters"
+    assert {mark["kind"] for mark in run["nvtx"].values()} == {"region", "step", "phase", "layer"}
