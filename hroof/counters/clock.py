@@ -79,8 +79,9 @@ def clock_warning(machine: Machine, clock: float) -> str:
     own = _own_clock(machine)
     if not (own > 0 and clock > 0) or abs(clock - own) <= APART * max(own, clock):
         return ""
+    apart = percent(abs(clock / own - 1), 0)
     return (
-        f"The launches were profiled at an SM clock of {si(clock, 'Hz')}, the ceilings measured at {si(own, 'Hz')} "
-        f"({percent(clock / own - 1, 0)}). The compute roof was scaled to the clock of the launches; "
-        "ncu --clock-control none keeps the clocks alike."
+        f"The launches were profiled at an SM clock of {si(clock, 'Hz')}, {apart} "
+        f"{'below' if clock < own else 'above'} the {si(own, 'Hz')} of the ceilings. The compute roof was scaled to "
+        "the clock of the launches; ncu --clock-control none keeps the clocks alike."
     )
