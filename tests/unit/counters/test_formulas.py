@@ -105,7 +105,7 @@ def read(path: Path) -> tuple[pd.DataFrame, list[str]]:
     frame = pd.DataFrame(
         {
             name: rows[name].map(number) * scale.get(units[name], 1.0)
-            for name in raw.columns[raw.columns.get_loc("CC") + 1 :]
+            for name in raw.columns[raw.columns.tolist().index("CC") + 1 :]
         }
     )
     return frame, rows["Kernel Name"].tolist()

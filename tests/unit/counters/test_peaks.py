@@ -26,7 +26,7 @@ HALF, BRAIN = (Pipe.MATRIX, Precision.FP16), (Pipe.MATRIX, Precision.BF16)
 SINGLE, DOUBLE = (Pipe.VECTOR, Precision.FP32), (Pipe.VECTOR, Precision.FP64)
 
 
-def described(capability: str = "8.0", *, device: str = "", **metrics: Any) -> Machine:
+def described(capability: str = "8.0", device: str = "", /, **metrics: Any) -> Machine:
     frame = pd.DataFrame(
         {key: values if isinstance(values, list) else [values] for key, values in metrics.items()}
     )
@@ -274,7 +274,7 @@ def test_dram_transfers_twice_per_clock(width: int, clock: float, expected: floa
 
 
 def test_a_product_with_less_fp64_gets_no_more() -> None:
-    found = described("9.0", device="NVIDIA H800", **{SMS: 100, RATE: 1.0})
+    found = described("9.0", "NVIDIA H800", **{SMS: 100, RATE: 1.0})
     assert rates(found) == {"vector fp64": 400, "vector fp32": 25600}
     assert found.name == "NVIDIA H800"
 
@@ -286,7 +286,7 @@ def test_a_product_line_with_several_matrix_rates_gets_none() -> None:
 
 
 def test_a_chip_without_matrix_units_misses_none() -> None:
-    found = described("7.5", device="NVIDIA GeForce GTX 1650", **{SMS: 14, RATE: 1.0})
+    found = described("7.5", "NVIDIA GeForce GTX 1650", **{SMS: 14, RATE: 1.0})
     assert rates(found) == {"vector fp64": 56, "vector fp32": 1792}
     assert found.warnings == ()
 

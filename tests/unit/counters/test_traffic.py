@@ -17,7 +17,7 @@ from hroof.units import MemoryLevel
 L1, L2, DRAM = MemoryLevel.L1, MemoryLevel.L2, MemoryLevel.DRAM
 
 
-def crossed(capability: str = "8.0", **metrics: Any) -> Traffic:
+def crossed(capability: str = "8.0", /, **metrics: Any) -> Traffic:
     """Traffic of one launch of a microsecond; two underscores and a dot are in the names already."""
     frame = pd.DataFrame({name: [float(value)] for name, value in metrics.items()})
     return traffic(Columns(frame.assign(**{"gpu__time_duration.sum": 1e-6})), chip(capability))
