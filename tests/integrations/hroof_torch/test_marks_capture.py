@@ -375,6 +375,17 @@ def test_a_region_that_ends_too_early_is_partial(seen: int, whole: list[int]) ->
     assert f"Only {len(whole)} of 5 steps were marked to their end." in profile.run["warnings"]
 
 
+def test_steps_that_were_taken_for_one_do_not_count(heard: Heard) -> None:
+    with Region(skip=1, steps=1) as region:
+        region.boundary()
+        region.boundary(count=2)
+        region.boundary()
+    profile = region.outcome.profile
+    assert profile is not None
+    assert [(step["step"], step["number"]) for step in profile.run["steps"]] == [(0, 3)]
+    assert heard.spans(Kind.STEP) == ["+1", "-1", "+3", "-3"]
+
+
 def test_a_region_without_a_captured_step_is_empty() -> None:
     region = train(Region(skip=5, steps=3), 3)
     assert region.outcome.status is Status.EMPTY

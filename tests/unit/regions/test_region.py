@@ -706,6 +706,15 @@ def test_no_step_at_all_asks_for_one_to_mark(outside: FakeIntegration) -> None:
     assert "let the region see at least 1 step." in region.outcome.reason
 
 
+def test_a_marked_step_that_was_two_is_marked_again(outside: FakeIntegration, noted: Noted) -> None:
+    with Region(name="train", skip=1, steps=1) as region:
+        region.boundary()
+        region.boundary(count=2)
+        region.boundary()
+    assert outside.captures[0].log == ["time", "time", "done"]
+    assert [what for event, what in noted.log if event == "start"][1:] == ["step 1", "step 3"]
+
+
 def test_what_a_region_is_told_while_it_runs_does_not_change_how(
     fake: FakeIntegration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
