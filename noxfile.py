@@ -72,6 +72,17 @@ def gpu(session: nox.Session) -> None:
     _run(session, "python", "-m", "pytest", "-m", "gpu", *session.posargs)
 
 
+@nox.session(venv_backend="none", requires=["dev"])
+def ncu(session: nox.Session) -> None:
+    """The tests that ask a real Nsight Compute; it needs no GPU for them."""
+    if shutil.which(os.environ.get("HROOF_NCU") or "ncu") is None:
+        session.skip(
+            "there is no Nsight Compute (ncu is not on PATH, and HROOF_NCU does not name it)"
+        )
+    found = [str(path) for path in sorted(ROOT.glob("tests/integrations/test_ncu_*.py"))]
+    _run(session, "python", "-m", "pytest", *found, *session.posargs)
+
+
 @nox.session
 def wheel(session: nox.Session) -> None:
     """Build a wheel from the source archive; run the tests against it, not against this folder."""

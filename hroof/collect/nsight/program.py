@@ -17,7 +17,7 @@ OLDEST = (2022, 3)
 VARIABLE = "HROOF_NCU"
 """The environment variable that names the program."""
 
-_FOLDERS = ("/opt/nvidia/nsight-compute/*", "/usr/local/cuda/bin", "/usr/local/cuda-*/bin")
+_FOLDERS = ("opt/nvidia/nsight-compute/*", "usr/local/cuda/bin", "usr/local/cuda-*/bin")
 _NAME = "Nsight Compute"
 _OPTION = re.compile(r"^  (?:-\w \[ )?--([a-z][\w-]+)", re.MULTILINE)
 _VERSION = re.compile(r"^Version (\d+)\.(\d+)\.(\d+)", re.MULTILINE)
@@ -76,7 +76,7 @@ def find(named: str | Path | None = None) -> Program:
 def _installed() -> Iterator[str]:
     """Where its installers put it, newest first; this lies on PATH only where somebody saw to it."""
     for pattern in _FOLDERS:
-        for folder in sorted(Path("/").glob(pattern[1:]), key=_numbers, reverse=True):
+        for folder in sorted(Path("/").glob(pattern), key=_numbers, reverse=True):
             found = shutil.which("ncu", path=str(folder))
             if found:
                 yield found

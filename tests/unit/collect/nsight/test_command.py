@@ -11,7 +11,7 @@ from hroof.collect.nsight import Program, Request, collecting, printing, several
 
 OLD = Program("ncu", (2022, 3, 0))
 NEW = Program(
-    "/opt/ncu", (2026, 1, 0),
+    "/tools/ncu", (2026, 1, 0),
     frozenset({"config-file", "rename-kernels", "graph-profiling", "disable-extra-suffixes", "pipeline-boost-state"}),
 )  # fmt: skip
 COMMAND = ["python", "train.py", "--csv", "-o", "out", "--name", "a b", "--", "x", ""]
@@ -121,7 +121,7 @@ def test_collectives_are_left_out_where_they_would_hang() -> None:
         (["python", "t.py"], {"WORLD_SIZE": "many"}, False),
         (["python", "t.py"], {"OMPI_COMM_WORLD_SIZE": "2"}, True),
         (["python", "t.py"], {"SLURM_NTASKS": "4"}, True),
-        (["/opt/bin/torchrun", "--nproc-per-node=2", "t.py"], {}, True),
+        (["/usr/bin/torchrun", "--nproc-per-node=2", "t.py"], {}, True),
         (["mpirun", "-n", "2", "python", "t.py"], {}, True),
         (["srun", "python", "t.py"], {}, True),
         (["accelerate", "launch", "t.py"], {}, True),

@@ -28,7 +28,7 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tool:
     """Write a program named ncu into a folder; the first one goes on PATH."""
     monkeypatch.delenv(program.VARIABLE, raising=False)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
-    monkeypatch.setattr(program, "_FOLDERS", (f"{tmp_path}/opt/*",))
+    monkeypatch.setattr(program, "_FOLDERS", (f"{tmp_path}/tools/*".lstrip("/"),))
 
     def write(folder: str = "bin", version: str = "2024.1.1", body: str = "") -> Path:
         path = tmp_path / folder / "ncu"
@@ -62,9 +62,9 @@ def test_the_one_that_is_named_comes_first(tool: Tool, monkeypatch: pytest.Monke
 
 
 def test_an_installed_one_off_the_path_the_newest(tool: Tool) -> None:
-    tool("opt/2023.3.1", "2023.3.1")
-    newest = tool("opt/2024.10.0", "2024.10.0")
-    tool("opt/2024.9.0", "2024.9.0")
+    tool("tools/2023.3.1", "2023.3.1")
+    newest = tool("tools/2024.10.0", "2024.10.0")
+    tool("tools/2024.9.0", "2024.9.0")
     assert find().path == str(newest)
 
 
