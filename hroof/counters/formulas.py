@@ -14,6 +14,7 @@ from hroof.counters.columns import Columns, Flags, Floats
 from hroof.counters.matrix import Matrix, matrix_work
 from hroof.counters.traffic import traffic
 from hroof.counters.vector import Vector, counted, vector_work
+from hroof.kernels import display_name
 from hroof.profile.schema import Convention, bytes_column, flop_column, source_column
 from hroof.units import MemoryLevel, Pipe, Precision, Source
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _NAMED = 3
+_LONGEST = 60
 _ROUGHLY = 1.05
 
 
@@ -168,6 +170,12 @@ def _order(levels: dict[MemoryLevel, Floats], kernels: Sequence[str]) -> list[st
 
 
 def _launches(rows: Flags, kernels: Sequence[str]) -> str:
-    names = list(dict.fromkeys(kernels[row][:60] for row in np.flatnonzero(rows).tolist()))
+    """How many launches, and of which kernels the first."""
+    own = dict.fromkeys(kernels[row] for row in np.flatnonzero(rows).tolist())
+    names = list(dict.fromkeys(_short(display_name(name)) for name in own if name))
     shown = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
-    return f"{counted(int(rows.sum()))} ({shown})"
+    return counted(int(rows.sum())) + (f" ({shown})" if shown else "")
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"

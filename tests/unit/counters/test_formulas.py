@@ -94,6 +94,15 @@ def test_notes_name_few_kernels(count: SimpleNamespace) -> None:
     assert any(note.startswith("5 launches (a, b, c, …): FLOP unknown") for note in result.notes)
 
 
+def test_notes_write_names_short(count: SimpleNamespace) -> None:
+    names = ["void at::native::vectorized_elementwise_kernel<4, Fill<float>>(int)", "x" * 99, ""]
+    result = count.worked(count.table(ffma=[1] * 3, pipe=[1] * 3), kernels=names)
+    (note,) = [note for note in result.notes if "FLOP unknown" in note]
+    assert note.startswith(f"3 launches (vectorized_elementwise_kernel, {'x' * 59}…): FLOP unknown")
+    nameless = count.worked(count.table(ffma=1, pipe=1), kernels=[""])
+    assert any(note.startswith("1 launch: FLOP unknown") for note in nameless.notes)
+
+
 # --- solved cases -------------------------------------------------------------------------------
 
 
