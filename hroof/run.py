@@ -205,8 +205,8 @@ def region(
 
     Layers, phases and steps are found by themselves. After ``skip`` steps one step is counted and ``steps``
     are timed; then everything is detached again. The environment variable ``HROOF=off`` disables it. With
-    ``HROOF=marks`` nothing is counted or timed: the ``steps`` right after ``skip`` become NVTX ranges for a tool outside
-    the process, such as Nsight Compute, and nothing is saved without ``out`` or ``hroof run``.
+    ``HROOF=marks`` nothing is counted or timed: the ``steps`` right after ``skip`` become NVTX ranges for a tool
+    outside the process, such as Nsight Compute, and nothing is saved without ``out`` or ``hroof run``.
 
     Args:
         name: Shown in reports.
