@@ -41,6 +41,12 @@ _SHARED = {"fp16_bf16_tf32": Precision.FP16, "fp4_fp6_fp8": Precision.FP8, "fp4_
 """Counters of several formats at once: the one that the chip has, or whose rate they run at."""
 
 
+_SPARSE = (
+    "Part of the matrix work used structured sparsity; whether its counters mean the products that were left out as "
+    "well is not known."
+)
+
+
 @dataclass
 class Matrix:
     """What is known about the matrix work of every launch.
@@ -100,12 +106,20 @@ class _Search:
             self.give(known, precision, column)
         self.settle(known)
         self._tell_uncovered(set(found))
+        self._tell_sparse()
 
     def _tell_uncovered(self, found: set[Precision]) -> None:
         listed = {q for pipe, q in work_metrics(self.chip) if pipe is Pipe.MATRIX}
         rest = [q.value for q in Precision if q in listed - found]
         if rest:
             self.notes.append(f"Matrix work in {', '.join(rest)} was not collected.")
+
+    def _tell_sparse(self) -> None:
+        for name in self.columns.names:
+            if "_sparsity_on.sum" in name and _PATH.fullmatch(name):
+                count = self.columns.get(name)
+                if count is not None and (np.nan_to_num(count) > 0).any():
+                    self.notes.append(_SPARSE)
 
     def opcodes(self) -> None:
         """Instructions by opcode: shape × count."""

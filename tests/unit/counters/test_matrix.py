@@ -90,6 +90,18 @@ def test_a_name_that_the_chip_lacks_is_empty_and_does_no_harm(count: SimpleNames
     assert count.values(count.worked(frame, "9.0"), FP16) == [5, 6]
 
 
+def test_structured_sparsity_is_told(count: SimpleNamespace) -> None:
+    frame = count.table(ffma=1).assign(
+        **{
+            "sm__ops_path_tensor_src_int8_sparsity_off.sum": [0.0],
+            "sm__ops_path_tensor_src_int8_sparsity_on.sum": [8.0],
+        }
+    )
+    assert sum("structured sparsity" in note for note in count.worked(frame).notes) == 1
+    frame["sm__ops_path_tensor_src_int8_sparsity_on.sum"] = 0.0
+    assert not any("structured sparsity" in note for note in count.worked(frame).notes)
+
+
 # --- opcodes ------------------------------------------------------------------------------------
 
 
