@@ -76,7 +76,7 @@ def _check_different(texts: Sequence[Text]) -> None:
 
 def _part(text: Text) -> Part:
     """What one file says: its tables one below the other, or side by side where their metrics differ."""
-    found = [part for part in map(_table, tables(text)) if len(part.launches)]
+    found = [part for part in map(_table, tables(text)) if part is not None]
     words = said(text)
     if not found:
         told = "".join(f' ncu says: "{line}".' for line in (words + said(text, "WARNING"))[:3])
@@ -96,18 +96,22 @@ def _part(text: Text) -> Part:
     )
 
 
-def _table(table: Table) -> Part:
-    """What one table says; numbers with a decimal comma are read again as such."""
+def _table(table: Table) -> Part | None:
+    """What one table says, None if it has no row; numbers with a decimal comma are read again as such."""
     try:
         return _page(table, comma=False)
     except OtherLocaleError:
         part = _page(table, comma=True)
+        if part is None:
+            return None
         sentence = f"{table.name}: the numbers have a decimal comma and were read so."
         return dataclasses.replace(part, problems=(*part.problems, sentence))
 
 
-def _page(table: Table, *, comma: bool) -> Part:
+def _page(table: Table, *, comma: bool) -> Part | None:
     rows = read_rows(table, texts=comma)
+    if not len(rows):
+        return None
     columns = set(table.header)
     if "Invocations" in columns:
         return summed.summary(rows, comma=comma)

@@ -104,6 +104,8 @@ class Records:
             return None
         if text.count('"') % 2 == 0:
             fields = next(csv.reader([text], delimiter=self._table.delimiter))
+            if open_ended and text.endswith(",") and len(fields) <= self._needed:
+                return None
             if self._needed <= len(fields) <= self._width and self._ranges_readable(fields):
                 return fields
         return self._repaired(text)

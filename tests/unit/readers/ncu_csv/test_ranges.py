@@ -6,7 +6,16 @@ from collections.abc import Callable
 
 import pytest
 
-from hroof.readers.ncu_csv.ranges import States, columns, nested, prefix, pushed, readable, renamed, started
+from hroof.readers.ncu_csv.ranges import (
+    States,
+    columns,
+    nested,
+    prefix,
+    pushed,
+    readable,
+    renamed,
+    started,
+)
 from hroof.readers.raw import Ranges
 
 NEW_PUSH = "thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
@@ -32,7 +41,9 @@ def test_cells_of_old_versions_have_two_fields_behind_the_name() -> None:
         (DEFAULT, "a:b"),
         ("mine", "c"),
     )
-    assert started(' "0:<default domain>:convLayer:none:none" ', OLD_START) == ((DEFAULT, "convLayer"),)
+    assert started(' "0:<default domain>:convLayer:none:none" ', OLD_START) == (
+        (DEFAULT, "convLayer"),
+    )
 
 
 def test_start_end_ranges_begin_with_their_number(block: Callable[..., str]) -> None:
@@ -45,13 +56,17 @@ def test_several_domains_share_a_cell(block: Callable[..., str]) -> None:
     assert pushed(cell, NEW_PUSH) == ((DEFAULT, "a"), ("my domain", "b"), ("hroof", "c"))
 
 
-@pytest.mark.parametrize("name", ["module:model.layers.0", ":x", "a::b", "url http://host", "tail:", "L1|p=forward|x"])
+@pytest.mark.parametrize(
+    "name", ["module:model.layers.0", ":x", "a::b", "url http://host", "tail:", "L1|p=forward|x"]
+)
 def test_colons_in_a_name_stay_in_it(block: Callable[..., str], name: str) -> None:
     assert pushed(f"5  {block(name)} ", NEW_PUSH) == ((DEFAULT, name),)
 
 
 @pytest.mark.parametrize("name", ["a:b", "a:b:c", "none:none", "x:x:x"])
-def test_a_message_that_repeats_the_name_shows_where_it_ends(block: Callable[..., str], name: str) -> None:
+def test_a_message_that_repeats_the_name_shows_where_it_ends(
+    block: Callable[..., str], name: str
+) -> None:
     assert pushed(f"5  {block(name, message=name)} ", NEW_PUSH) == ((DEFAULT, name),)
 
 
@@ -112,7 +127,9 @@ def test_the_range_before_a_kernel_is_known_if_every_kernel_in_a_range_has_it() 
     kernels = ["inner/copy(int)", "gemm", "inner/a/b"]
     states = [state, Ranges(), state]
     assert renamed(kernels, states)
-    assert [kernel[prefix(kernel, state) :] for kernel, state in zip(kernels, states, strict=True)] == [
+    assert [
+        kernel[prefix(kernel, state) :] for kernel, state in zip(kernels, states, strict=True)
+    ] == [
         "copy(int)",
         "gemm",
         "a/b",

@@ -52,7 +52,9 @@ def test_numbers_that_turn_into_words_further_down_are_read(raw_page: Callable[.
     assert column(rows, "dram__bytes.sum")[2] == "none of your business"
 
 
-def test_both_ways_give_the_same_rows(raw_page: Callable[..., str], long_page: Callable[..., str]) -> None:
+def test_both_ways_give_the_same_rows(
+    raw_page: Callable[..., str], long_page: Callable[..., str]
+) -> None:
     for page in (raw_page, long_page):
         regular = table(page(KERNELS, BYTES))
         irregular = Table(
@@ -69,14 +71,18 @@ def test_both_ways_give_the_same_rows(raw_page: Callable[..., str], long_page: C
         assert careful.lines and not fast.lines
 
 
-def test_lines_behind_the_last_row_do_not_make_a_table_irregular(raw_page: Callable[..., str]) -> None:
+def test_lines_behind_the_last_row_do_not_make_a_table_irregular(
+    raw_page: Callable[..., str],
+) -> None:
     rows = read_rows(table(raw_page(KERNELS, BYTES) + "==WARNING== no source\n\nloss 0.5"))
     assert len(rows) == 3
     assert not rows.lines
     assert not rows.cut
 
 
-@pytest.mark.parametrize("noise", ["==PROF== x\n", "loss 0.5, 3\n", "\n", "=====\n", '"half way", 50\n'])
+@pytest.mark.parametrize(
+    "noise", ["==PROF== x\n", "loss 0.5, 3\n", "\n", "=====\n", '"half way", 50\n']
+)
 def test_lines_between_rows_are_passed_over(long_page: Callable[..., str], noise: str) -> None:
     lines = long_page(KERNELS, BYTES).splitlines(keepends=True)
     rows = read_rows(table(lines[0] + noise + noise.join(lines[1:])))
@@ -93,9 +99,22 @@ def test_small_tables_of_the_program_behind_the_table_are_told_and_left_out(
 
 
 def test_rows_of_rules_are_no_metrics(row: Callable[[Sequence[object]], str]) -> None:
-    header = ["ID", "Kernel Name", "Metric Name", "Metric Unit", "Metric Value", "Rule Name", "Rule Text"]
+    header = [
+        "ID",
+        "Kernel Name",
+        "Metric Name",
+        "Metric Unit",
+        "Metric Value",
+        "Rule Name",
+        "Rule Text",
+    ]
     metric = row([0, "copy", "dram__bytes.sum", "byte", 8])
-    text = row(header) + metric.rstrip("\n") + ",\n" + row([0, "copy", "", "", "", "Bound", 'a "b", c'])
+    text = (
+        row(header)
+        + metric.rstrip("\n")
+        + ",\n"
+        + row([0, "copy", "", "", "", "Bound", 'a "b", c'])
+    )
     regular = read_rows(table(text))
     assert column(regular, "Metric Value") == ["8"] or regular.columns[4].to_pylist() == [8.0]
     assert column(regular, "Rule Name") == [""]
@@ -126,7 +145,9 @@ def test_a_file_cut_anywhere_in_its_last_row_loses_only_that(
 
 
 @pytest.mark.parametrize("page", ["raw_page", "long_page"])
-def test_a_last_row_without_its_line_feed_is_whole(request: pytest.FixtureRequest, page: str) -> None:
+def test_a_last_row_without_its_line_feed_is_whole(
+    request: pytest.FixtureRequest, page: str
+) -> None:
     text: str = request.getfixturevalue(page)(KERNELS, BYTES)
     rows = read_rows(table(text.rstrip("\n")))
     assert column(rows, "Kernel Name") == KERNELS
@@ -134,7 +155,9 @@ def test_a_last_row_without_its_line_feed_is_whole(request: pytest.FixtureReques
 
 
 def test_a_number_without_quotes_may_be_cut_too(long_page: Callable[..., str]) -> None:
-    text = long_page(KERNELS, BYTES).replace('"(128, 1, 1)"', "0").replace('"', "").replace(", ", " ")
+    text = (
+        long_page(KERNELS, BYTES).replace('"(128, 1, 1)"', "0").replace('"', "").replace(", ", " ")
+    )
     assert len(read_rows(table(text))) == 3
     rows = read_rows(table(text.rstrip("\n")))
     assert column(rows, "Kernel Name") == KERNELS[:2]
@@ -181,11 +204,17 @@ def test_a_quote_in_the_name_of_a_range_leaves_the_other_columns_right(
 ) -> None:
     cell = f"5  {block('QUOTED')} " if side == 0 else f' "1:{block("QUOTED")[1:]} '
     pair = (cell, "") if side == 0 else ("", cell)
-    text = nvtx_page([(*pair, "f<1, 2>"), ("", "", "k1"), (*pair, 'g("x,y")')]).replace("QUOTED", quoted)
+    text = nvtx_page([(*pair, "f<1, 2>"), ("", "", "k1"), (*pair, 'g("x,y")')]).replace(
+        "QUOTED", quoted
+    )
     rows = read_rows(table(text))
     assert column(rows, "Kernel Name") == ["f<1, 2>", "k1", 'g("x,y")']
     assert column(rows, "gpu__time_duration.sum") == ["1", "2", "3"]
-    assert rows.texts(4 + side) == [cell.replace("QUOTED", quoted), "", cell.replace("QUOTED", quoted)]
+    assert rows.texts(4 + side) == [
+        cell.replace("QUOTED", quoted),
+        "",
+        cell.replace("QUOTED", quoted),
+    ]
 
 
 # --- separators of thousands --------------------------------------------------------------------

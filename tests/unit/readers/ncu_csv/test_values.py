@@ -12,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hroof.errors import ProfileError
-from hroof.readers.ncu_csv.values import OtherLocaleError, exponent, is_numeric, numbers, power_of, scaled
+from hroof.readers.ncu_csv.values import (
+    OtherLocaleError,
+    exponent,
+    is_numeric,
+    numbers,
+    power_of,
+    scaled,
+)
 
 
 def read(*texts: str | None, metric: str = "dram__bytes.sum", **more: Any) -> list[float]:
@@ -67,12 +74,16 @@ def test_units_are_powers_of_ten_of_base_units(unit: str, power: int) -> None:
     assert exponent(unit) == power
 
 
-@pytest.mark.parametrize("unit", ["furlong", "KiB", "byte/fortnight", "Mbytes/furlong", "sec ond", "min"])
+@pytest.mark.parametrize(
+    "unit", ["furlong", "KiB", "byte/fortnight", "Mbytes/furlong", "sec ond", "min"]
+)
 def test_an_unknown_unit_is_an_error_with_metric_and_unit(unit: str) -> None:
     assert exponent(unit) is None
     with pytest.raises(ProfileError, match="print-units base") as caught:
         power_of(unit, "dram__bytes.sum", "run.csv, line 3")
-    assert str(caught.value).startswith("run.csv, line 3: the metric dram__bytes.sum has the unknown unit")
+    assert str(caught.value).startswith(
+        "run.csv, line 3: the metric dram__bytes.sum has the unknown unit"
+    )
     assert f'"{unit}"' in str(caught.value)
 
 
@@ -118,10 +129,15 @@ def test_other_digits_of_the_same_number_are_read_in_every_locale(values: list[f
     assert read(*german, comma=True) == read(*french, comma=True) == values
 
 
-@pytest.mark.parametrize("text", ["", "n/a", "N/A", "(!) n/a", "no data", "nan", "-nan", "inf", "-inf", " n/a "])
+@pytest.mark.parametrize(
+    "text", ["", "n/a", "N/A", "(!) n/a", "no data", "nan", "-nan", "inf", "-inf", " n/a "]
+)
 @pytest.mark.parametrize("grouped", [False, True])
 def test_what_is_no_value_is_missing_and_never_zero(text: str, grouped: bool) -> None:
-    assert [math.isnan(value) for value in read("5", text, grouped=lambda: grouped)] == [False, True]
+    assert [math.isnan(value) for value in read("5", text, grouped=lambda: grouped)] == [
+        False,
+        True,
+    ]
 
 
 def test_numbers_that_were_read_as_such_are_taken_as_they_are() -> None:
