@@ -184,14 +184,14 @@ def test_kernels_that_differ_are_named_and_keep_what_is_sure(one: Callable[..., 
         one(BYTES, ("gemm", 7), ("relu", 5), ("copy", 3)),
     ]
     raw = ncu_csv.read(paths)
-    by_name = raw.counters.assign(
-        kernel=raw.launches["kernel"], n=raw.launches["launches"]
-    ).set_index("kernel")
-    assert by_name.loc["gemm", [CYCLES, RATE, "n"]].tolist() == [400.0, 1.5e9, 2.0]
-    assert math.isnan(by_name.loc["gemm", BYTES])
-    assert by_name.loc["relu", [CYCLES, RATE, BYTES]].tolist() == [20.0, 2e9, 5.0]
-    assert by_name.loc["copy", [BYTES, "n"]].tolist() == [3.0, 1.0]
-    assert math.isnan(by_name.loc["copy", CYCLES])
+    at = {name: row for row, name in enumerate(raw.launches["kernel"])}
+    counts = raw.launches["launches"].tolist()
+    cycles, rates, sizes = (raw.counters[name].tolist() for name in (CYCLES, RATE, BYTES))
+    assert (cycles[at["gemm"]], rates[at["gemm"]], counts[at["gemm"]]) == (400.0, 1.5e9, 2.0)
+    assert math.isnan(sizes[at["gemm"]])
+    assert (cycles[at["relu"]], rates[at["relu"]], sizes[at["relu"]]) == (20.0, 2e9, 5.0)
+    assert (sizes[at["copy"]], counts[at["copy"]]) == (3.0, 1.0)
+    assert math.isnan(cycles[at["copy"]])
     (sentence,) = raw.problems
     assert "do not have the same launches" in sentence
     assert "2 kernels" in sentence and "gemm" in sentence and "copy" in sentence

@@ -80,7 +80,8 @@ def test_an_empty_file_is_explained_by_the_filters() -> None:
 
 
 def test_a_file_of_ncu_without_a_table_tells_what_ncu_said() -> None:
-    text = "==PROF== Connected\n==ERROR== The application returned an error code (1).\n==WARNING== No kernels were profiled.\n"
+    text = "==PROF== Connected\n==ERROR== The application returned an error code (1).\n"
+    text += "==WARNING== No kernels were profiled.\n"
     told = reason(text)
     assert 'ncu says: "The application returned an error code (1)."' in told
     assert 'ncu says: "No kernels were profiled."' in told
@@ -88,7 +89,7 @@ def test_a_file_of_ncu_without_a_table_tells_what_ncu_said() -> None:
 
 
 def test_tables_for_the_console_are_refused_with_the_command_that_helps() -> None:
-    text = "==PROF== x\n[42] python@host\n  copy(int) (1, 1, 1)x(32, 1, 1), Context 1\n    Section: GPU Speed Of Light\n"
+    text = "==PROF== x\n[42] python@host\n  copy(int), Context 1, Stream 7\n    Section: GPU Speed Of Light\n"
     told = reason(text)
     assert "console" in told
     assert "ncu --import REPORT --page raw --csv" in told

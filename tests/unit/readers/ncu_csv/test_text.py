@@ -84,7 +84,7 @@ def test_a_letter_cut_in_two_at_the_end_is_no_other_encoding(tmp_path: Path) -> 
 
 
 def test_a_missing_file_is_an_error_with_its_name(tmp_path: Path) -> None:
-    with pytest.raises(ProfileError, match="none.csv cannot be read"):
+    with pytest.raises(ProfileError, match=r"none\.csv cannot be read"):
         load(tmp_path / "none.csv")
 
 
