@@ -7,6 +7,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 
 from hroof.cli import show
 from hroof.cli.command import Arguments, Say
-from hroof.cli.results import Results, run_name
+from hroof.cli.results import COUNTERS, Results, run_name
 from hroof.cli.target import check_startable, environment, execute
 from hroof.cli.uncounted import nothing_profiled
 from hroof.collect import nsight
@@ -25,7 +26,7 @@ from hroof.regions import switched_off
 from hroof.run import RUNS
 from hroof.units import percent
 
-REPORT, TABLE, LOG = "counters.ncu-rep", "counters.csv", "counters.log"
+REPORT, TABLE, LOG = COUNTERS
 _PATHS_SINCE = (2024, 1)
 """The first ncu that is known to list the operations of matrix units."""
 
@@ -130,12 +131,12 @@ def collect(arguments: Arguments, results: Results, say: Say) -> Collected | Non
     plan = _plan(program, arguments, results.folder, say)
     _check_free(results.folder, force=arguments.force)
     outcome = _run(plan, arguments, results)
-    if outcome.condition is Condition.NO_DRIVER and not results.evidence():
+    if _never_ran(plan, outcome, results):
         _clean(results.folder)
-        assert outcome.problem is not None
+        problem = outcome.problem or nsight.no_driver()
         if arguments.ncu is not None:
-            raise outcome.problem
-        say(f"hroof: no counters, running without: {outcome.problem.fact}")
+            raise problem
+        say(f"hroof: no counters, running without: {problem.fact}")
         return None
     return _finish(plan, outcome, arguments, results, say)
 
@@ -212,6 +213,17 @@ def _run(plan: Plan, arguments: Arguments, results: Results) -> Outcome:
     return nsight.judge(status, [*lines, *streams.lines], report=report, late=watch.late)
 
 
+def _never_ran(plan: Plan, outcome: Outcome, results: Results) -> bool:
+    """Whether ncu found no driver, and so did not start the program.
+
+    It says so on standard error only, which is not heard where that is a terminal.
+    """
+    if results.evidence() or plan.request.report.exists():
+        return False
+    silent = outcome.problem is None and outcome.status != 0 and not nsight.has_driver()
+    return outcome.condition is Condition.NO_DRIVER or silent
+
+
 def _finish(
     plan: Plan, outcome: Outcome, arguments: Arguments, results: Results, say: Say
 ) -> Collected | None:
@@ -222,11 +234,12 @@ def _finish(
         _remove(marks)
         return _nothing(plan, outcome, run, arguments, results, say)
     run["counters_mode"] = _mode(plan, outcome)
+    run["warnings"] = [*(run.get("warnings") or ()), *(f"ncu: {line}" for line in outcome.said[:5])]
     profile = _read(plan, run, results.folder, say)
-    if arguments.times:
-        profile = _with_times(profile, arguments, results.folder, say)
-    _remove(marks)
     profile.save(results.folder, force=True)
+    _remove(path for path in marks if path != results.folder)
+    if arguments.times:
+        _with_times(profile, arguments, results.folder, say).save(results.folder, force=True)
     return Collected(outcome.status, _incomplete(outcome, arguments))
 
 
@@ -340,7 +353,8 @@ def _with_times(profile: Profile, arguments: Arguments, folder: Path, say: Say) 
     from hroof.attribution import with_times
 
     say("hroof: running the program again, without counters, for its times …")
-    plain = folder / "times"
+    aside = Path(tempfile.mkdtemp(prefix=".times-", dir=folder))
+    plain = aside / "plain"
     try:
         stdout = 2 if arguments.json else None
         status = execute(arguments.command, _environment(arguments, plain), stdout=stdout)
@@ -350,6 +364,8 @@ def _with_times(profile: Profile, arguments: Arguments, folder: Path, say: Say) 
         joined, share = with_times(profile, Profile.load(plain))
         say(f"hroof: {percent(share)} of the time has times of the run without counters.")
         return joined
+    except HroofError as error:
+        say(f"hroof: no times of their own: {error}")
+        return profile
     finally:
-        for path in folder.glob(f"{plain.name}*"):
-            shutil.rmtree(path, ignore_errors=True)
+        shutil.rmtree(aside, ignore_errors=True)

@@ -18,6 +18,9 @@ from hroof.files import read_json
 from hroof.profile import Profile
 from hroof.run import RUNS
 
+COUNTERS = ("counters.ncu-rep", "counters.csv", "counters.log")
+"""The report of Nsight Compute beside a profile, the same as a table, and what it said."""
+
 _NOTES = ("start-*.json", "progress-*.json", "empty.json")
 _PROBE_BYTES = 64 * 1024
 _INTERPRETER = re.compile(r"^(python|pypy)[\d.]*(\.exe)?$|^(uv|poetry|conda|torchrun|accelerate)$")
@@ -228,7 +231,7 @@ def _cannot_write(folder: Path, error: OSError) -> OutputError:
 def _parts(folder: Path) -> list[Path]:
     """The files of a profile, its machine and the report behind it; first run.json, which the rest needs to load."""
     files = Profile.files(folder)
-    others = [folder / "machine.json", *sorted(folder.glob("counters.*"))]
+    others = (folder / name for name in ("machine.json", *COUNTERS))
     return [*files, *(path for path in others if path.exists())]
 
 

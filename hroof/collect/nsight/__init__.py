@@ -7,10 +7,10 @@ from hroof.collect.nsight.command import (
     printing,
     several_processes,
 )
-from hroof.collect.nsight.device import Gpu, first_gpu
+from hroof.collect.nsight.device import Gpu, first_gpu, has_driver
 from hroof.collect.nsight.execute import Streams, Watch, overheard
 from hroof.collect.nsight.filters import STEPS, Filter, escape, matches, parse, started
-from hroof.collect.nsight.outcome import PERMISSION_REMEDY, Condition, Outcome, judge
+from hroof.collect.nsight.outcome import PERMISSION_REMEDY, Condition, Outcome, judge, no_driver
 from hroof.collect.nsight.program import OLDEST, VARIABLE, NoProgramError, Program, find
 
 __all__ = [
@@ -32,8 +32,10 @@ __all__ = [
     "escape",
     "find",
     "first_gpu",
+    "has_driver",
     "judge",
     "matches",
+    "no_driver",
     "overheard",
     "parse",
     "printing",

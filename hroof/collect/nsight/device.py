@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+_DRIVER = "nvcuda.dll" if os.name == "nt" else "libcuda.so.1"
 _SECONDS = 30.0
 _QUERIES = ("index,uuid,compute_cap,name", "index,uuid,name")
 
@@ -26,6 +28,15 @@ class Gpu:
     uuid: str
     capability: str
     name: str
+
+
+def has_driver() -> bool:
+    """Whether the library of the CUDA driver can be loaded here."""
+    try:
+        ctypes.CDLL(_DRIVER)
+    except OSError:
+        return False
+    return True
 
 
 def first_gpu(env: Mapping[str, str] | None = None) -> Gpu | None:

@@ -138,7 +138,8 @@ def judge(status: int, lines: Sequence[str], *, report: bool, late: bool = False
     """
     text = "\n".join(lines)
     application = _APPLICATION.search(text)
-    condition, problem = _known(text, lines) or (_plain(status, text, report, late), None)
+    stated = [line for line in lines if not (report and line.startswith("==WARNING=="))]
+    condition, problem = _known(stated) or (_plain(status, text, report, late), None)
     profiled = sum(bool(_PROFILED.match(line)) for line in lines)
     if condition is Condition.NOTHING_CAPTURED and profiled:
         condition = Condition.NOT_WRITTEN
@@ -153,13 +154,19 @@ def judge(status: int, lines: Sequence[str], *, report: bool, late: bool = False
     )
 
 
-def _known(text: str, lines: Sequence[str]) -> tuple[Condition, HroofError] | None:
+def _known(lines: Sequence[str]) -> tuple[Condition, HroofError] | None:
     """A condition that ncu states in so many words."""
     for condition, pattern, kind, fact, remedy in _RULES:
-        if re.search(pattern, text):
-            line = next((line for line in lines if re.search(pattern, line)), "")
+        line = next((line for line in lines if re.search(pattern, line)), None)
+        if line is not None:
             return condition, kind(f"{fact} ncu: {_TROUBLE.sub('', line).strip()}", remedy)
     return None
+
+
+def no_driver() -> HroofError:
+    """The error where ncu itself has not been heard saying it."""
+    kind, fact, remedy = next(rule[2:] for rule in _RULES if rule[0] is Condition.NO_DRIVER)
+    return kind(fact, remedy)
 
 
 def _plain(status: int, text: str, report: bool, late: bool) -> Condition:

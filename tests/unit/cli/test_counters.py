@@ -299,6 +299,27 @@ def test_a_failed_program_with_a_report(hroof: Any, ncu: Ncu, program: Program) 
     assert len(Profile.load("o").launches) == 2
 
 
+def test_what_ncu_complains_about_is_a_warning_of_the_run(
+    hroof: Any, ncu: Ncu, program: Program
+) -> None:
+    ncu.does(log=["==WARNING== The lock file is old.", "==ERROR== Failed to profile one kernel."])
+    done = hroof("run", "--counters", "--out", "o", "--", *program())
+    assert done.status == 0
+    warnings = Profile.load("o").run["warnings"]
+    assert "ncu: The lock file is old." in warnings
+    assert "ncu: Failed to profile one kernel." in warnings
+
+
+def test_a_result_that_is_not_whole_is_reported_and_told(
+    hroof: Any, ncu: Ncu, program: Program
+) -> None:
+    ncu.does(log=["==ERROR== Failed to save profile results: No space left on device"])
+    done = hroof("run", "--counters", "--out", "o", "--", *program())
+    assert done.status == 4
+    assert "Verdict" in done.out
+    assert "Make room" in done.err
+
+
 def test_a_report_that_cannot_be_printed_is_kept(hroof: Any, ncu: Ncu, program: Program) -> None:
     ncu.does(print_status=1, table="==ERROR== Failed to load report file\n")
     done = hroof("run", "--counters", "--out", "o", "--", *program())
@@ -321,7 +342,18 @@ def test_times_of_a_run_without_counters(
     saved = Profile.load("o")
     assert saved.launches["duration"].tolist() == pytest.approx([3e-6] * 2)
     assert saved.launches["bytes_dram"].tolist() == [4096.0] * 2
-    assert not Path("o/times").exists()
+    assert not list(Path("o").glob(".times-*"))
+
+
+def test_times_that_do_not_fit_do_no_harm(
+    hroof: Any, ncu: Ncu, program: Program, tmp_path: Path
+) -> None:
+    command = program()
+    (tmp_path / "prepared" / "plain" / "launches-0.parquet").write_bytes(b"damaged")
+    done = hroof("run", "--counters", "--times", "--out", "o", "--", *command)
+    assert done.status == 0
+    assert "no times of their own: " in done.err
+    assert len(Profile.load("o").launches) == 2
 
 
 def test_a_second_run_that_leaves_nothing_does_no_harm(
@@ -338,10 +370,16 @@ def test_a_second_run_that_leaves_nothing_does_no_harm(
 # --- no counters here ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("reason", ["absent", "old", "no driver"])
+@pytest.mark.parametrize("reason", ["absent", "old", "no driver", "no driver, unheard"])
 def test_where_there_cannot_be_counters_it_runs_without(
-    hroof: Any, ncu: Ncu, program: Program, tmp_path: Path, reason: str
+    hroof: Any,
+    ncu: Ncu,
+    program: Program,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    reason: str,
 ) -> None:
+    monkeypatch.setattr(nsight, "has_driver", lambda: False)
     said = "There is no Nsight Compute here"
     if reason == "absent":
         ncu.path.unlink()
@@ -350,7 +388,8 @@ def test_where_there_cannot_be_counters_it_runs_without(
         said = "older than 2022.3"
     else:
         message = "==ERROR== Nsight Compute failed to connect to the CUDA driver (stub libcuda.so[.1] on path?)."
-        ncu.fails("==WARNING== No kernels were profiled.", stderr=[message], starts=False, status=1)
+        heard = [] if reason.endswith("unheard") else [message]
+        ncu.fails("==WARNING== No kernels were profiled.", stderr=heard, starts=False, status=1)
         said = "There is no NVIDIA driver here"
     done = hroof("run", "--counters", "--out", "o", "--", *program())
     assert done.status == 0

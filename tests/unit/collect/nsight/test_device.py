@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hroof.collect.nsight import Gpu, first_gpu
+from hroof.collect.nsight import Gpu, device, first_gpu, has_driver
 
 TWO = "0, GPU-aa11, 8.0, NVIDIA A100-SXM4-80GB\n1, GPU-bb22, 9.0, NVIDIA H100, the second\n"
 
@@ -22,6 +22,13 @@ def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def write(path: Path, body: str) -> None:
     path.write_text(f"#!/bin/sh\n{body}\n")
     path.chmod(0o755)
+
+
+def test_the_library_of_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "_DRIVER", "libc.so.6")
+    assert has_driver()
+    monkeypatch.setattr(device, "_DRIVER", "libno-such-driver.so.1")
+    assert not has_driver()
 
 
 def test_without_a_driver_there_is_none(smi: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hroof.collect.nsight import Condition, judge
+from hroof.collect.nsight import Condition, judge, no_driver
 from hroof.errors import CaptureError, HroofError, MissingError, OutputError, UsageError
 
 DENIED = (
@@ -107,6 +107,19 @@ def test_profiled_launches_without_a_report_are_lost() -> None:
     assert found.condition is Condition.NOT_WRITTEN
     assert isinstance(found.problem, OutputError)
     assert "profiled 1 launches" in found.problem.fact
+
+
+def test_beside_a_report_a_warning_is_no_condition() -> None:
+    lines = ["==WARNING== The lock file is old."]
+    assert judge(0, lines, report=True).condition is Condition.COLLECTED
+    assert judge(0, lines, report=False).condition is Condition.LOCKED
+
+
+def test_a_driver_that_nobody_mentioned() -> None:
+    stated = judge(1, ["==ERROR== Failed to load the driver."], report=False).problem
+    assert stated is not None
+    assert type(no_driver()) is type(stated)
+    assert stated.fact.startswith(no_driver().fact)
 
 
 def test_what_else_was_said_is_kept_once() -> None:
