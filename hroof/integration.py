@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -34,6 +34,11 @@ class CeilingKernel:
         precision: For a peak.
         threads: Threads that the kernel uses.
         note: What traffic or arithmetic is counted.
+        variant: Not the ceiling itself but a rate beside it, e.g. ``copy`` or ``triad`` of a level, ``no fma`` of a
+            peak, ``burst``; kept under its own name.
+        size: Bytes that each thread touches, for a kernel of a sweep over sizes.
+        how: What kind of evidence the kernel gives: ``measured`` where it is known to use the whole unit or level,
+            else ``framework-reachable``.
     """
 
     name: str
@@ -44,6 +49,9 @@ class CeilingKernel:
     precision: Precision | None = None
     threads: int = 1
     note: str = ""
+    variant: str = ""
+    size: int | None = None
+    how: Literal["measured", "framework-reachable"] = "framework-reachable"
 
 
 @dataclass(frozen=True)
@@ -138,6 +146,14 @@ class Integration(Protocol):
 
     def ceiling_kernels(self, device: Device) -> Iterator[CeilingKernel]:
         """Candidate kernels for every ceiling that the device has."""
+
+    def sweep_kernels(self, device: Device, sizes: Sequence[int]) -> Iterator[CeilingKernel]:
+        """One kernel per working set, all of the same kind: the bandwidth over the size; none where there is no way.
+
+        Args:
+            device: As ``device()`` gave it.
+            sizes: Bytes that each thread is to touch.
+        """
 
     def watch_program(self, begin: Callable[[], object]) -> None:
         """Call ``begin`` at the first sign of work in a program that has no region of its own."""

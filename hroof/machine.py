@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
@@ -42,6 +42,25 @@ class Ceiling:
 
 
 @dataclass(frozen=True)
+class Sweep:
+    """Bandwidth over the size of the working set.
+
+    Attributes:
+        sizes: Bytes that each thread touches, rising.
+        rates: Best B/s of all threads together at each size.
+        kernel: Which kernel was swept.
+        threads: How many threads it used.
+        plateaus: Levels that the curve itself shows, from the cores outwards, as (B/s, bytes of the last size on it).
+    """
+
+    sizes: tuple[int, ...]
+    rates: tuple[float, ...]
+    kernel: str = ""
+    threads: int = 1
+    plateaus: tuple[tuple[float, int], ...] = ()
+
+
+@dataclass(frozen=True)
 class Machine:
     """A device seen as its ceilings.
 
@@ -56,6 +75,8 @@ class Machine:
         shared_pipes: Vector and matrix work run in the same unit, so their times add up.
         facts: Threads, versions, clock, date, environment variables that matter; plain JSON values.
         warnings: What is doubtful about the ceilings, one sentence each.
+        others: Rates beside the ceilings by name: ``dram copy``, ``vector_fp32 no fma``, ``matrix_bf16 burst``.
+        sweep: Bandwidth over working sets, where it was measured.
     """
 
     name: str
@@ -67,6 +88,8 @@ class Machine:
     shared_pipes: bool = False
     facts: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    others: Mapping[str, Ceiling] = field(default_factory=dict)
+    sweep: Sweep | None = None
 
     def __post_init__(self) -> None:
         # One order, whatever the order of measuring or of the file: reports are the same before and after saving.
@@ -95,6 +118,7 @@ class Machine:
         ceilings |= {str(level): ceiling for level, ceiling in self.bandwidths.items()}
         if self.launch_cost is not None:
             ceilings["launch_cost"] = self.launch_cost
+        ceilings |= self.others
         data = {
             "kind": _KIND,
             "schema": MACHINE_SCHEMA,
@@ -103,6 +127,8 @@ class Machine:
             "peaks": {f"{pipe}_{precision}": c.rate for (pipe, precision), c in self.peaks.items()},
             "bandwidths": {str(level): c.rate for level, c in self.bandwidths.items()},
             "launch_cost": None if self.launch_cost is None else self.launch_cost.rate,
+            "others": {name: c.rate for name, c in self.others.items()},
+            "sweep": None if self.sweep is None else asdict(self.sweep),
             "caches": {str(level): size for level, size in self.caches.items()},
             "shared_pipes": self.shared_pipes,
             "facts": dict(self.facts),
@@ -176,6 +202,20 @@ def _machine(data: Mapping[str, Any]) -> Machine:
         shared_pipes=bool(data.get("shared_pipes", False)),
         facts=dict(data.get("facts", {})),
         warnings=tuple(map(str, warnings)),
+        others={k: _ceiling(data, k, rate) for k, rate in data.get("others", {}).items()},
+        sweep=_sweep(data.get("sweep")),
+    )
+
+
+def _sweep(data: Mapping[str, Any] | None) -> Sweep | None:
+    if data is None:
+        return None
+    return Sweep(
+        sizes=tuple(int(size) for size in data["sizes"]),
+        rates=tuple(float(rate) for rate in data["rates"]),
+        kernel=str(data["kernel"]),
+        threads=int(data["threads"]),
+        plateaus=tuple((float(rate), int(size)) for rate, size in data["plateaus"]),
     )
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hroof.errors import OutputError, ProfileError
-from hroof.machine import MACHINE_SCHEMA, Ceiling, Machine
+from hroof.machine import MACHINE_SCHEMA, Ceiling, Machine, Sweep
 from hroof.units import MemoryLevel, Pipe, Precision
 
 RATES = st.floats(min_value=1e-9, max_value=1e18)
@@ -39,6 +39,18 @@ MACHINES = st.builds(
     shared_pipes=st.booleans(),
     facts=st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5), max_size=3),
     warnings=st.lists(st.text(max_size=9), max_size=2).map(tuple),
+    others=st.dictionaries(
+        st.sampled_from(["dram copy", "vector_fp32 no fma", "matrix_bf16 burst"]), CEILINGS
+    ),
+    sweep=st.none()
+    | st.builds(
+        Sweep,
+        sizes=st.lists(st.integers(1, 2**40), max_size=3).map(tuple),
+        rates=st.lists(RATES, max_size=3).map(tuple),
+        kernel=st.text(max_size=5),
+        threads=st.integers(1, 64),
+        plateaus=st.lists(st.tuples(RATES, st.integers(1, 2**40)), max_size=2).map(tuple),
+    ),
 )
 
 
@@ -199,3 +211,22 @@ def test_a_half_file_is_refused(tmp_path: Path) -> None:
     path.write_text(path.read_text()[:100])
     with pytest.raises(ProfileError, match="damaged"):
         Machine.load(path)
+
+
+def test_a_machine_of_before_has_neither_sweep_nor_other_rates() -> None:
+    data = small().to_json()
+    del data["others"], data["sweep"]
+    found = Machine.from_json(data)
+    assert (found.others, found.sweep) == ({}, None)
+
+
+def test_a_damaged_sweep_is_refused() -> None:
+    data = {**small().to_json(), "sweep": {"sizes": [1]}}
+    with pytest.raises(ProfileError, match="damaged"):
+        Machine.from_json(data)
+
+
+def test_other_rates_carry_their_evidence() -> None:
+    machine = Machine("chip", others={"dram copy": Ceiling(5e9, kernel="copy_", spread=0.1)})
+    assert machine.to_json()["kernel"]["dram copy"] == "copy_"
+    assert Machine.from_json(machine.to_json()).others["dram copy"].spread == 0.1
