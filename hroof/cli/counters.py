@@ -133,7 +133,7 @@ def collect(arguments: Arguments, results: Results, say: Say) -> Collected | Non
     outcome = _run(plan, arguments, results)
     if _never_ran(plan, outcome, results):
         _clean(results.folder)
-        problem = outcome.problem or nsight.no_driver()
+        problem = nsight.no_driver()
         if arguments.ncu is not None:
             raise problem
         say(f"hroof: no counters, running without: {problem.fact}")
@@ -328,24 +328,34 @@ def _read(plan: Plan, run: Mapping[str, Any], folder: Path, say: Say) -> Profile
 
     Raises:
         ProfileError: It does not, or what it prints cannot be read.
+        OutputError: The table cannot be written.
     """
     from hroof import readers
 
-    table = folder / TABLE
-    with table.open("wb") as file:
-        done = subprocess.run(
-            nsight.printing(plan.program, plan.request.report), check=False,
-            stdout=file, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-    if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip() or table.read_text(errors="replace")
-        raise ProfileError(
-            f"ncu cannot print its report {str(plan.request.report)!r}: {' '.join(said.split())[:200]}",
-            f"The report is kept: hroof import {plan.request.report}",
-        )
+    table = _print(plan, folder / TABLE)
     profile, machine = readers.profile_of(readers.read([table]), run)
     show.keep_machine(machine, folder, say)
     return profile
+
+
+def _print(plan: Plan, table: Path) -> Path:
+    """Let ncu print its report into a file."""
+    kept = f"The report is kept; with more room: hroof import {plan.request.report}"
+    try:
+        with table.open("wb") as file:
+            done = subprocess.run(
+                nsight.printing(plan.program, plan.request.report), check=False,
+                stdout=file, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+    except OSError as error:
+        raise OutputError(f"Cannot write {str(table)!r}: {error.strerror}.", kept) from error
+    if done.returncode != 0:
+        said = done.stderr.decode(errors="replace").strip() or table.read_text(errors="replace")
+        raise ProfileError(
+            f"ncu cannot print its report: {' '.join(said.split())[:200]}",
+            f"The report is kept; with another ncu: hroof import {plan.request.report}",
+        )
+    return table
 
 
 def _with_times(profile: Profile, arguments: Arguments, folder: Path, say: Say) -> Profile:

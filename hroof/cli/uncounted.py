@@ -66,4 +66,7 @@ def _possible(skip: int, emitted: bool) -> Iterator[str]:
     yield "The program calls cudaProfilerStop, or never cudaProfilerStart where it disables profiling first."
     yield f"The program takes fewer steps than are skipped: lower --skip {skip}."
     yield "The steps ran on the CPU only, or each one as a CUDA graph that this ncu does not look into."
-    yield "A child process launched the kernels and was not followed: a container, a scheduler, another machine."
+    yield (
+        "A child process does the work: it opens no region by itself, so put hroof.region() into it; and it is not "
+        "followed into a container, to a scheduler or another machine."
+    )

@@ -15,6 +15,7 @@ from hroof.cli.command import (
     grouping,
     print_json,
     progress,
+    seconds,
     split_program,
 )
 from hroof.errors import UsageError
@@ -79,3 +80,14 @@ def test_progress_goes_to_standard_error_or_nowhere(capsys: pytest.CaptureFixtur
     progress(False)("one")
     progress(True)("two")
     assert capsys.readouterr() == ("", "one\n")
+
+
+@pytest.mark.parametrize(("text", "value"), [("3", 3.0), ("0.5", 0.5), ("1e3", 1000.0)])
+def test_a_time(text: str, value: float) -> None:
+    assert seconds(text) == value
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "1e999", "soon", ""])
+def test_what_is_no_time(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="seconds above 0"):
+        seconds(text)

@@ -329,6 +329,18 @@ def test_a_report_that_cannot_be_printed_is_kept(hroof: Any, ncu: Ncu, program: 
     assert Path("o/counters.ncu-rep").exists()
 
 
+def test_a_table_that_cannot_be_written(
+    hroof: Any, ncu: Ncu, program: Program, tmp_path: Path
+) -> None:
+    command = program()
+    in_the_way = "import os; os.mkdir(os.environ['HROOF_OUT'] + '/counters.csv')\n"
+    Path(command[1]).write_text(in_the_way + Path(command[1]).read_text())
+    done = hroof("run", "--counters", "--out", "o", "--", *command)
+    assert done.status == 4
+    assert "counters.csv" in done.err
+    assert "hroof import o/counters.ncu-rep" in done.err
+
+
 # --- times of their own --------------------------------------------------------------------------
 
 

@@ -86,3 +86,9 @@ def test_each_kernel_alone_under_counters_needs_no_second_step(
     machine().save(folder / "machine.json")
     assert main(["report", str(folder)]) == 0
     assert "No verdict" not in capsys.readouterr().out
+
+
+def test_a_machine_beside_a_profile(tmp_path: Path) -> None:
+    assert show.saved_machine(tmp_path) is None
+    show.keep_machine(machine(), tmp_path, print)
+    assert show.saved_machine(tmp_path) == machine()

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from hroof.cli import target
-from hroof.cli.target import START_FOLDER, environment, execute
+from hroof.cli.target import START_FOLDER, check_startable, environment, execute
 from hroof.errors import UsageError
 
 Script = object
@@ -75,6 +75,22 @@ def test_output_can_go_elsewhere(tmp_path: Path, capfd: pytest.CaptureFixture[st
     assert (tmp_path / "file").read_text() == "here\n"
 
 
+def test_errors_can_go_elsewhere(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with (tmp_path / "file").open("w") as file:
+        execute(python("import sys; print('here', file=sys.stderr)"), os.environ, stderr=file)
+    assert capfd.readouterr().err == ""
+    assert (tmp_path / "file").read_text() == "here\n"
+
+
+def test_another_way_to_wait() -> None:
+    def wait(child: subprocess.Popen[bytes]) -> int:
+        child.kill()
+        return child.wait()
+
+    command = python("import time; time.sleep(60)")
+    assert execute(command, os.environ, wait=wait) == 128 + signal.SIGKILL
+
+
 def test_input_passes_through() -> None:
     code = (
         "import os, sys; from hroof.cli.target import execute; "
@@ -113,6 +129,21 @@ def test_a_program_that_cannot_be_started(
         execute([name], os.environ)
     assert caught.value.exit_code == status
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "status"), [("no-such-program", 127), ("./plain.py", 126), ("./folder", 126)]
+)
+def test_a_program_that_another_one_could_not_start(
+    name: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plain.py").write_text("")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(UsageError) as caught:
+        check_startable([name, "x"])
+    assert caught.value.exit_code == status
+    check_startable([sys.executable])
 
 
 # --- signals ------------------------------------------------------------------------------------
