@@ -55,14 +55,16 @@ class Plan:
 
 @dataclass(frozen=True)
 class Collected:
-    """A result that was saved.
+    """How a run under ncu ended.
 
     Attributes:
         status: Exit status of the program.
-        problem: Why it is not whole, to be raised once it was reported.
+        saved: There is a result. If not, the reason has been said.
+        problem: Why the result is not whole, to be raised once it was reported.
     """
 
     status: int
+    saved: bool = True
     problem: HroofError | None = None
 
 
@@ -240,7 +242,7 @@ def _finish(
     _remove(path for path in marks if path != results.folder)
     if arguments.times:
         _with_times(profile, arguments, results.folder, say).save(results.folder, force=True)
-    return Collected(outcome.status, _incomplete(outcome, arguments))
+    return Collected(outcome.status, problem=_incomplete(outcome, arguments))
 
 
 def _nothing(
@@ -265,7 +267,7 @@ def _nothing(
         raise problem
     if outcome.condition is Condition.NOTHING_CAPTURED:
         say(f"hroof: {problem}")
-    return Collected(outcome.status)
+    return Collected(outcome.status, saved=False)
 
 
 def _incomplete(outcome: Outcome, arguments: Arguments) -> HroofError | None:

@@ -25,6 +25,7 @@ from hroof.cli.nothing import nothing_captured
 from hroof.cli.results import Results
 from hroof.cli.target import SIGNALLED, environment, execute
 from hroof.errors import HroofError, UsageError
+from hroof.machine import Machine
 from hroof.profile import Profile
 from hroof.regions import marks_only, switched_off, unknown_value
 
@@ -106,6 +107,9 @@ def run(arguments: Arguments) -> int:
     try:
         done = counters.collect(arguments, results, say) if arguments.counters else None
         status = _plain(arguments, results) if done is None else done.status
+        if done is not None and not done.saved:
+            say(f"hroof: {_how_it_ended(status)}")
+            return status
         _account(results, status, arguments, say)
         if done is not None and done.problem is not None:
             raise done.problem
@@ -167,7 +171,7 @@ def _report(found: list[Path], arguments: Arguments, say: Say) -> None:
         except HroofError as error:
             problem = error
             continue
-        machine = show.measured(profile, say) or show.saved_machine(folder)
+        machine = _machine(profile, folder, say)
         show.keep_machine(machine, folder, say)
         for path in arguments.files if folder == found[0] else []:
             show.write_file(profile, machine, path, arguments, say)
@@ -179,6 +183,17 @@ def _report(found: list[Path], arguments: Arguments, say: Say) -> None:
         print_json(reports[0] if len(reports) == 1 else {"runs": reports})
     if problem is not None:
         raise problem
+
+
+def _machine(profile: Profile, folder: Path, say: Say) -> Machine | None:
+    """Measured ceilings; where they cannot be had, the peaks that counters carry."""
+    saved = show.saved_machine(folder)
+    if saved is None:
+        return show.measured(profile, say)
+    found = show.measured(profile, say) if show.framework_of(profile) else None
+    if found is None:
+        say("hroof: the ceilings are the peaks that the counters carry.")
+    return found or saved
 
 
 COMMAND = Command(

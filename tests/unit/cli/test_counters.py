@@ -529,6 +529,16 @@ def test_a_failed_program_without_a_report(hroof: Any, ncu: Ncu, script: Any) ->
     assert not Path("hroof-runs").exists()
 
 
+def test_a_failed_program_that_captured_nothing_is_told_once(
+    hroof: Any, ncu: Ncu, program: Program
+) -> None:
+    ncu.fails("==WARNING== No kernels were profiled.")
+    done = hroof("run", "--counters", "--", *program(status=3))
+    assert done.status == 3
+    assert done.err.count("No kernels") == 1
+    assert "exit status 3" in done.err
+
+
 @pytest.mark.parametrize(("name", "status"), [("no-such-program", 127), ("./target.py", 126)])
 def test_a_program_that_cannot_be_started(
     hroof: Any, ncu: Ncu, script: Any, name: str, status: int
