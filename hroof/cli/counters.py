@@ -132,6 +132,8 @@ def collect(arguments: Arguments, results: Results, say: Say) -> Collected | Non
     check_startable(arguments.command)
     plan = _plan(program, arguments, results.folder, say)
     _check_free(results.folder, force=arguments.force)
+    if nsight.permission() is nsight.Permission.REFUSED:
+        say("hroof: the counters of this machine are for administrators only: ncu will be refused.")
     outcome = _run(plan, arguments, results)
     if _never_ran(plan, outcome, results):
         _clean(results.folder)

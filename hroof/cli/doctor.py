@@ -7,12 +7,9 @@ import dataclasses
 import importlib.metadata
 import os
 import platform
-import re
 import sys
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import hroof
@@ -22,9 +19,6 @@ from hroof.errors import HroofError, MissingError
 from hroof.integration import Device, Integration
 
 FRAMEWORK = "torch"
-NVIDIA_PARAMETERS = Path("/proc/driver/nvidia/params")
-PROCESS_STATUS = Path("/proc/self/status")
-_CAP_SYS_ADMIN = 21
 State = Literal["ok", "note", "missing"]
 _MARKS: dict[State, str] = {"ok": "ok  ", "note": "note", "missing": "MISS"}
 
@@ -213,36 +207,19 @@ def _counters() -> list[Check]:
         remedy = f"Only needed for counters of NVIDIA GPUs (hroof run --counters). {error.remedy}"
         return [Check("Nsight Compute", "note", error.fact, remedy)]
     found = Check("Nsight Compute", "ok", f"{program.release} ({program.path})")
-    return [found, *_permission(NVIDIA_PARAMETERS)]
+    return [found, *_permission()]
 
 
-def _permission(parameters: Path) -> list[Check]:
+def _permission() -> list[Check]:
     """Whether this process may read counters; nothing where no driver says it."""
-    from hroof.collect.nsight import PERMISSION_REMEDY
+    from hroof.collect.nsight import PERMISSION_REMEDY, Permission, permission
 
-    try:
-        lines = parameters.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
+    found = permission()
+    if found is Permission.UNKNOWN:
         return []
-    restricted = any(line.replace(" ", "") == "RmProfilingAdminOnly:1" for line in lines)
-    if not restricted:
-        return [Check("GPU counters", "ok", "open to everybody")]
-    if _administrator(PROCESS_STATUS):
-        return [Check("GPU counters", "ok", "for administrators only, as this process is")]
-    return [Check("GPU counters", "note", "for administrators only", PERMISSION_REMEDY)]
-
-
-def _administrator(status: Path) -> bool:
-    """Whether this process has CAP_SYS_ADMIN; root in a container often has not."""
-    try:
-        text = status.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        text = ""
-    found = re.search(r"^CapEff:\s*([0-9a-f]+)", text, re.MULTILINE)
-    if found is not None:
-        return bool(int(found[1], 16) >> _CAP_SYS_ADMIN & 1)
-    user: Callable[[], int] = getattr(os, "geteuid", lambda: 1)
-    return user() == 0
+    if found is Permission.REFUSED:
+        return [Check("GPU counters", "note", str(found), PERMISSION_REMEDY)]
+    return [Check("GPU counters", "ok", str(found))]
 
 
 COMMAND = Command(

@@ -1,5 +1,6 @@
 """Driving Nsight Compute: finding it, asking it, understanding what it says."""
 
+from hroof.collect.nsight.access import Permission, permission
 from hroof.collect.nsight.command import (
     REPLAY,
     Request,
@@ -24,6 +25,7 @@ __all__ = [
     "Gpu",
     "NoProgramError",
     "Outcome",
+    "Permission",
     "Program",
     "Request",
     "Streams",
@@ -38,6 +40,7 @@ __all__ = [
     "no_driver",
     "overheard",
     "parse",
+    "permission",
     "printing",
     "several_processes",
     "started",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import os
@@ -19,9 +20,11 @@ from typing import Any
 
 import pytest
 
-from hroof.cli import counters, target
+from hroof.cli import counters, show, target
+from hroof.cli import run as run_verb
 from hroof.collect import nsight
 from hroof.collect.nsight import Watch
+from hroof.machine import Machine
 from hroof.profile import Profile
 
 # Isolated, so that the start-up hook waits for the program.
@@ -164,6 +167,7 @@ def ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ncu:
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    monkeypatch.setattr(nsight, "permission", lambda: nsight.Permission.UNKNOWN)
     for name in ("HROOF_NCU", "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"):
         monkeypatch.delenv(name, raising=False)
     return Ncu(folder)
@@ -283,6 +287,21 @@ def test_without_names_ranges_speak_for_themselves(hroof: Any, ncu: Ncu, program
     assert saved.run["name"] == "mine"
     assert saved.launches["layer"].tolist() == ["a"] * 2
     assert any("left no names" in text for text in saved.run["warnings"])
+
+
+def test_without_measured_ceilings_the_counters_peaks_hold(
+    profile: Profile, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    nameless = profile.replace(run={})
+    measured = dataclasses.replace(machine, name="measured")
+    monkeypatch.setattr(show, "ceilings_of", lambda profile, say: measured)
+    assert run_verb._machine(profile, tmp_path, said.append) == measured
+    machine.save(tmp_path / "machine.json")
+    assert run_verb._machine(profile, tmp_path, said.append) == measured
+    assert said == []
+    assert run_verb._machine(nameless, tmp_path, said.append) == machine
+    assert said == ["hroof: the ceilings are the peaks that the counters carry."]
 
 
 def test_json_is_one_object(hroof: Any, ncu: Ncu, program: Program) -> None:
@@ -460,6 +479,15 @@ def test_no_permission(hroof: Any, ncu: Ncu, program: Program, where: str) -> No
         assert words in done.err.lower() or words in done.err
     assert "Traceback" not in done.err
     assert not Path("o").exists()
+
+
+def test_a_refusal_that_can_be_foreseen_is_said_before(
+    hroof: Any, ncu: Ncu, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nsight, "permission", lambda: nsight.Permission.REFUSED)
+    done = hroof("run", "--counters", "--", *program())
+    assert done.status == 0
+    assert done.err.startswith("hroof: the counters of this machine are for administrators only")
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from hroof import integration
-from hroof.cli import doctor
 from hroof.cli.doctor import Check, examine
+from hroof.collect import nsight
+from hroof.collect.nsight import Permission
 from hroof.errors import MissingError
 from hroof.integration import Device
 from hroof.machine import Machine
@@ -162,49 +163,26 @@ def test_nsight_compute(fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "is not Nsight Compute" in find("Nsight Compute").fact
 
 
-ALL, NONE = "CapEff:\t000001ffffffffff\n", "CapEff:\t00000000a80425fb\n"
-
-
 @pytest.mark.parametrize(
-    ("text", "status", "user", "state"),
+    ("permission", "state"),
     [
-        ("RmProfilingAdminOnly: 1\n", NONE, 1000, "note"),
-        ("RmProfilingAdminOnly: 1\n", NONE, 0, "note"),  # root of a container
-        ("Other: 0\nRmProfilingAdminOnly: 1\n", ALL, 0, "ok"),
-        ("RmProfilingAdminOnly: 1\n", ALL, 1000, "ok"),
-        ("RmProfilingAdminOnly: 1\n", None, 0, "ok"),
-        ("RmProfilingAdminOnly: 1\n", None, 1000, "note"),
-        ("RmProfilingAdminOnly: 0\n", NONE, 1000, "ok"),
-        (None, NONE, 1000, None),
+        (Permission.EVERYBODY, "ok"),
+        (Permission.ADMINISTRATOR, "ok"),
+        (Permission.REFUSED, "note"),
+        (Permission.UNKNOWN, None),
     ],
 )
-def test_counters_for_administrators_only(
-    fake: Fake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
-    text: str | None, status: str | None, user: int, state: str | None,
+def test_who_may_read_counters(
+    fake: Fake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, hroof: Any,
+    permission: Permission, state: str | None,
 ) -> None:  # fmt: skip
     put_ncu(tmp_path)
-    for name, content in (("params", text), ("status", status)):
-        if content is not None:
-            (tmp_path / name).write_text(content)
-    monkeypatch.setattr(doctor, "NVIDIA_PARAMETERS", tmp_path / "params")
-    monkeypatch.setattr(doctor, "PROCESS_STATUS", tmp_path / "status")
-    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setattr(nsight, "permission", lambda: permission)
     found = [check for check in examine() if check.name == "GPU counters"]
     assert [check.state for check in found] == ([state] if state else [])
-    assert all(
-        "NVreg_RestrictProfilingToAdminUsers=0" in c.remedy for c in found if c.state == "note"
-    )
-
-
-def test_the_ways_out_are_printed_below_each_other(
-    fake: Fake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, hroof: Any
-) -> None:
-    put_ncu(tmp_path)
-    (tmp_path / "params").write_text("RmProfilingAdminOnly: 1\n")
-    (tmp_path / "status").write_text(NONE)
-    monkeypatch.setattr(doctor, "NVIDIA_PARAMETERS", tmp_path / "params")
-    monkeypatch.setattr(doctor, "PROCESS_STATUS", tmp_path / "status")
-    assert "\n          2. Run as root" in hroof("doctor").out
+    printed = hroof("doctor").out
+    assert ("NVreg_RestrictProfilingToAdminUsers=0" in printed) is (state == "note")
+    assert ("\n          2. Run as root" in printed) is (state == "note")
 
 
 def test_the_package_of_ranges(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
