@@ -15,6 +15,19 @@ from hroof.units import MemoryLevel, Pipe, Precision
 MACHINE_SCHEMA = 1
 _KIND = "hroof machine"
 
+_DESCRIBED = (
+    "how",
+    "kernel",
+    "median",
+    "spread",
+    "samples",
+    "note",
+    "threads",
+    "size",
+    "clock",
+)
+"""What is said of each ceiling beside its rate."""
+
 How = Literal["measured", "framework-reachable", "counter peak", "datasheet"]
 
 
@@ -30,6 +43,9 @@ class Ceiling:
         spread: (highest − lowest quartile) / median of the samples.
         samples: How many samples.
         note: What a reader has to know, e.g. which traffic was counted.
+        threads: Threads that the kernel used; 0 where that is not known, or means nothing.
+        size: Bytes that each thread touched, where the kernel says so.
+        clock: Clock of the cores right after the kernel, in Hz; NaN where it is not known.
     """
 
     rate: float
@@ -39,6 +55,9 @@ class Ceiling:
     spread: float = float("nan")
     samples: int = 0
     note: str = ""
+    threads: int = 0
+    size: int | None = None
+    clock: float = float("nan")
 
 
 @dataclass(frozen=True)
@@ -133,12 +152,7 @@ class Machine:
             "shared_pipes": self.shared_pipes,
             "facts": dict(self.facts),
             "warnings": list(self.warnings),
-            "how": {name: c.how for name, c in ceilings.items()},
-            "kernel": {name: c.kernel for name, c in ceilings.items()},
-            "median": {name: c.median for name, c in ceilings.items()},
-            "spread": {name: c.spread for name, c in ceilings.items()},
-            "samples": {name: c.samples for name, c in ceilings.items()},
-            "note": {name: c.note for name, c in ceilings.items()},
+            **{key: {n: getattr(c, key) for n, c in ceilings.items()} for key in _DESCRIBED},
         }
         return {key: json_ready(value) for key, value in data.items()}
 
@@ -234,9 +248,7 @@ def _pair(key: str) -> tuple[Pipe, Precision]:
 
 def _ceiling(data: Mapping[str, Any], key: str, rate: float) -> Ceiling:
     given = {
-        name: data[name][key]
-        for name in ("how", "kernel", "median", "spread", "samples", "note")
-        if data.get(name, {}).get(key) is not None
+        name: data[name][key] for name in _DESCRIBED if data.get(name, {}).get(key) is not None
     }
     ceiling = Ceiling(float(rate), **given)
     if not (math.isfinite(ceiling.rate) and ceiling.rate > 0):

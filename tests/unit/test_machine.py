@@ -230,3 +230,14 @@ def test_other_rates_carry_their_evidence() -> None:
     machine = Machine("chip", others={"dram copy": Ceiling(5e9, kernel="copy_", spread=0.1)})
     assert machine.to_json()["kernel"]["dram copy"] == "copy_"
     assert Machine.from_json(machine.to_json()).others["dram copy"].spread == 0.1
+
+
+def test_the_circumstances_of_a_ceiling_are_kept() -> None:
+    known = Ceiling(1e9, threads=2, size=4096, clock=3e9)
+    machine = Machine("chip", bandwidths={MemoryLevel.L1: known, MemoryLevel.DRAM: Ceiling(1e8)})
+    data = machine.to_json()
+    assert (data["threads"]["l1"], data["size"]["l1"], data["clock"]["l1"]) == (2, 4096, 3e9)
+    assert (data["size"]["dram"], data["clock"]["dram"]) == (None, None)
+    back = Machine.from_json(data).bandwidths
+    assert back[MemoryLevel.L1] == known
+    assert back[MemoryLevel.DRAM].threads == 0 and math.isnan(back[MemoryLevel.DRAM].clock)
