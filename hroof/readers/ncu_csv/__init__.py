@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hroof.errors import ProfileError
 from hroof.readers.ncu_csv import join, long, stack, summed, wide
@@ -18,7 +18,10 @@ from hroof.readers.ncu_csv.lines import Table, boxes, chatter, has_header, said,
 from hroof.readers.ncu_csv.rows import read_rows
 from hroof.readers.ncu_csv.text import Text, load, start
 from hroof.readers.ncu_csv.values import OtherLocaleError
-from hroof.readers.raw import Raw
+from hroof.readers.raw import IDENTITY, Raw
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["looks_like", "read"]
 
@@ -52,7 +55,7 @@ def read(paths: Sequence[Path]) -> Raw:
     if whole.programs:
         facts["programs"] = {str(process): name for process, name in whole.programs.items()}
     return Raw(
-        launches=whole.launches.drop(columns="id"),
+        launches=_with_texts(whole.launches),
         counters=whole.counters,
         ranges=whole.ranges,
         devices=whole.devices,
@@ -60,6 +63,15 @@ def read(paths: Sequence[Path]) -> Raw:
         problems=tuple(dict.fromkeys([*problems, *whole.problems])),
         incomplete=whole.incomplete,
     )
+
+
+def _with_texts(launches: pd.DataFrame) -> pd.DataFrame:
+    """The columns of ``Raw.launches``, their categories as texts again."""
+    columns = {name: launches[name] for name in IDENTITY}
+    texts = {
+        name: column.astype(str) for name, column in columns.items() if column.dtype == "category"
+    }
+    return launches[list(IDENTITY)].assign(**texts)
 
 
 def _check_different(texts: Sequence[Text]) -> None:

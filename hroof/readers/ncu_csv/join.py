@@ -14,14 +14,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hroof.errors import ProfileError
-from hroof.readers.ncu_csv.launches import Part, Places
+from hroof.readers.ncu_csv import values
+from hroof.readers.ncu_csv.launches import Part, Places, alike, is_text
 from hroof.readers.ncu_csv.summed import is_additive
 from hroof.readers.raw import IDENTITY, Ranges
 
 if TYPE_CHECKING:
     import pandas as pd
+
+Key = tuple[str, int]
+"""A kernel and the place of an NVTX state, -1 where launches are not kept apart by it."""
 
 _SHAPE = ("grid", "block")
 
@@ -34,7 +39,7 @@ def joined(parts: Sequence[Part]) -> Part:
     """
     if len(parts) == 1:
         return parts[0]
-    parts, doubled = _without_doubles([_with_all_columns(part) for part in parts])
+    parts, doubled = _without_doubles([_with_categories(part) for part in parts])
     parts = _shared_ranges(parts)
     if len(parts) == 1:
         whole = parts[0]
@@ -58,9 +63,18 @@ def joined(parts: Sequence[Part]) -> Part:
 # --- what belongs together ----------------------------------------------------------------------
 
 
-def _with_all_columns(part: Part) -> Part:
-    missing = {name: value for name, value in IDENTITY.items() if name not in part.launches}
-    return dataclasses.replace(part, launches=part.launches.assign(**missing))
+def _with_categories(part: Part) -> Part:
+    """The part with its texts as categories, which tables below one another have not kept."""
+    texts = [
+        name
+        for name in ("kernel", "capability", *_SHAPE)
+        if part.launches[name].dtype != "category"
+    ]
+    if not texts:
+        return part
+    return dataclasses.replace(
+        part, launches=part.launches.astype(dict.fromkeys(texts, "category"))
+    )
 
 
 def _without_doubles(parts: Sequence[Part]) -> tuple[list[Part], list[str]]:
@@ -80,7 +94,8 @@ def _without_doubles(parts: Sequence[Part]) -> tuple[list[Part], list[str]]:
                 f"{len(twice)} metrics ({twice[0]}, …) are in several files; those of "
                 f"{seen[twice[0]].names[0]} are used."
             )
-        kept.append(dataclasses.replace(part, counters=part.counters.drop(columns=twice)))
+            part = dataclasses.replace(part, counters=part.counters.drop(columns=twice))
+        kept.append(part)
     return kept, said
 
 
@@ -89,6 +104,8 @@ def _shared_ranges(parts: Sequence[Part]) -> list[Part]:
     places: dict[Ranges, int] = {}
     maps = [[places.setdefault(state, len(places)) for state in part.ranges] for part in parts]
     states = tuple(places)
+    if not states:
+        return list(parts)
     return [
         dataclasses.replace(
             part,
@@ -113,16 +130,19 @@ def _same_order(parts: Sequence[Part]) -> bool:
         return False
     for part in parts[1:]:
         other = part.launches
-        if len(other) != len(first) or bool((other["kernel"] != first["kernel"]).any()):
+        if len(other) != len(first) or not alike(first["kernel"], other["kernel"]).all():
             return False
-        if any(_differs(first[name], other[name]) for name in (*_SHAPE, "ranges")):
+        known = (first["ranges"] >= 0) & (other["ranges"] >= 0)
+        if bool((known & (first["ranges"] != other["ranges"])).any()):
+            return False
+        if any(_differs(first[name], other[name]) for name in _SHAPE):
             return False
     return True
 
 
 def _differs(one: pd.Series[Any], other: pd.Series[Any]) -> bool:
-    known = ~one.isin(["", -1]) & ~other.isin(["", -1])
-    return bool((one[known] != other[known]).any())
+    same = alike(one, other)
+    return not bool((same | is_text(one, "") | is_text(other, "")).all())
 
 
 def _by_order(parts: Sequence[Part]) -> Part:
@@ -130,13 +150,13 @@ def _by_order(parts: Sequence[Part]) -> Part:
 
     told = next((p for p in parts if (p.launches["ranges"] >= 0).any()), parts[0])
     launches = parts[0].launches.assign(ranges=told.launches["ranges"])
-    for part in parts[1:]:
-        for name in (*_SHAPE, "capability"):
-            empty = launches[name] == ""
-            launches.loc[empty, name] = part.launches.loc[empty, name]
+    for name in (*_SHAPE, "capability"):
+        full = (p.launches[name] for p in parts if not is_text(p.launches[name], "").any())
+        launches[name] = next(full, launches[name])
     counters = pd.concat([part.counters for part in parts], axis=1)
     sentence: tuple[str, ...] = ()
-    if any(part.launches["id"].tolist() != parts[0].launches["id"].tolist() for part in parts):
+    numbers = [part.launches["id"].to_numpy() for part in parts]
+    if not all(np.array_equal(own, numbers[0]) for own in numbers):
         sentence = (
             "The numbers of launches differ between the files; they were joined by their order.",
         )
@@ -156,96 +176,91 @@ def _by_name(parts: Sequence[Part]) -> Part:
     """Sums per kernel, and per NVTX state where every file has them."""
     import pandas as pd
 
-    keys = (
-        ["kernel", "ranges"]
-        if all((p.launches["ranges"] >= 0).all() for p in parts)
-        else ["kernel"]
-    )
-    groups = [_grouped(part, keys) for part in parts]
-    counts = pd.concat([group.launches["launches"] for group in groups], axis=1)
+    by_range = all((part.launches["ranges"] >= 0).all() for part in parts)
+    groups: dict[Key, int] = {}
+    codes = [_codes(part.launches, by_range, groups) for part in parts]
+    weights = [part.launches["launches"].to_numpy() for part in parts]
+    size = len(groups)
+    counts = np.array([np.bincount(c, w, size) for c, w in zip(codes, weights, strict=True)])
     _check_common(parts, counts)
-    usual = counts.mode(axis=1)[0]
-    odd = counts.ne(usual, axis=0)
-    columns = []
-    for at, group in enumerate(groups):
-        column = group.counters.reindex(usual.index)
-        column.loc[odd.iloc[:, at].to_numpy()] = np.nan
-        columns.append(column)
-    launches = _first_known([group.launches for group in groups], usual.index)
-    launches = launches.assign(launches=usual.to_numpy(), aggregate=True, id=-1).reset_index()
-    counters = pd.concat(columns, axis=1).reset_index(drop=True)
-    problems = (_sentence(parts, odd.any(axis=1)),)
-    return dataclasses.replace(parts[0], launches=launches, counters=counters, problems=problems)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Group:
-    launches: pd.DataFrame
-    counters: pd.DataFrame
-
-
-def _grouped(part: Part, keys: list[str]) -> _Group:
-    """Sums and means of a part by kernel; the index is the keys."""
-    import pandas as pd
-
-    frame = part.launches
-    codes, first = _codes(frame, keys)
-    several = frame["launches"].to_numpy()
-    weight = np.bincount(codes, several)
+    usual = np.array([Counter(own[own > 0].tolist()).most_common(1)[0][0] for own in counts.T])
     counters = {}
-    for name in map(str, part.counters):
-        column = part.counters[name].to_numpy()
-        adds = is_additive(name)
-        total = np.bincount(codes, column if adds else column * several)
-        counters[name] = total if adds else total / weight
-    described = {}
-    for name in frame.columns.difference([*keys, "launches", "aggregate", "id"]):
-        own, values = pd.factorize(frame[name])
-        alike = np.bincount(codes, own != own[first][codes]) == 0
-        described[name] = np.where(alike, values[own[first]], IDENTITY[name])
-    index = (
-        pd.MultiIndex.from_frame(frame.loc[first, keys]) if len(keys) > 1 else frame[keys[0]][first]
+    for part, code, weight, count in zip(parts, codes, weights, counts, strict=True):
+        for name in map(str, part.counters):
+            column, adds = part.counters[name].to_numpy(), is_additive(name)
+            total = np.bincount(code, column if adds else column * weight, size)
+            counters[name] = np.where(count == usual, total if adds else total / usual, np.nan)
+    odd = [
+        key for key, own, most in zip(groups, counts.T, usual, strict=True) if (own != most).any()
+    ]
+    launches = _described(parts, codes, list(groups))
+    return dataclasses.replace(
+        parts[0],
+        launches=launches.assign(launches=usual, aggregate=True, id=-1),
+        counters=pd.DataFrame(counters),
+        problems=(_sentence(parts, odd),),
     )
-    launches = pd.DataFrame(described, index=index).assign(launches=weight)
-    return _Group(launches, pd.DataFrame(counters, index=launches.index))
 
 
-def _codes(frame: pd.DataFrame, keys: list[str]) -> tuple[Places, Places]:
-    """The group of each row, in order of appearance; and the first row of each group."""
+def _codes(frame: pd.DataFrame, by_range: bool, groups: dict[Key, int]) -> Places:
+    """The group of each row; new groups are added in order of appearance."""
+    kernels: list[str] = frame["kernel"].cat.categories.tolist()
+    own = frame["kernel"].cat.codes.to_numpy().astype(np.intp)
+    ranges = frame["ranges"].to_numpy() if by_range else np.zeros(len(frame), np.int64)
+    whole = own * (int(ranges.max(initial=0)) + 1) + ranges
+    _, firsts, inverse = np.unique(whole, return_index=True, return_inverse=True)
+    places = np.zeros(len(firsts), np.intp)
+    for at in np.argsort(firsts):
+        row = firsts[at]
+        key = (kernels[own[row]], int(ranges[row]) if by_range else -1)
+        places[at] = groups.setdefault(key, len(groups))
+    return places[inverse]
+
+
+def _described(
+    parts: Sequence[Part], codes: Sequence[Places], groups: Sequence[Key]
+) -> pd.DataFrame:
+    """What the launches of each group have in common, by the first part that has the group."""
     import pandas as pd
 
-    codes = np.zeros(len(frame), np.intp)
-    for key in keys:
-        own, values = pd.factorize(frame[key])
-        codes, _ = pd.factorize(codes * len(values) + own)
-    return codes, np.unique(codes, return_index=True)[1]
+    names = [name for name in IDENTITY if name not in ("kernel", "ranges", "launches", "aggregate")]
+    kinds = {name: object if isinstance(IDENTITY[name], str) else np.int64 for name in names}
+    found: dict[str, NDArray[Any]] = {
+        name: np.full(len(groups), IDENTITY[name], kind) for name, kind in kinds.items()
+    }
+    missing = np.ones(len(groups), bool)
+    for part, code in zip(parts, codes, strict=True):
+        first = np.zeros(len(groups), np.intp)
+        first[code[::-1]] = np.arange(len(code))[::-1]
+        new = missing & (np.bincount(code, minlength=len(groups)) > 0)
+        for name in names if new.any() else ():
+            own, values = pd.factorize(part.launches[name])
+            shared = np.bincount(code, own != own[first][code], len(groups)) == 0
+            take = new & shared
+            found[name][take] = np.asarray(values)[own[first[take]]]
+        missing &= ~new
+    kernels, ranges = zip(*groups, strict=True)
+    return pd.DataFrame({"kernel": kernels, **found, "ranges": ranges})
 
 
-def _first_known(frames: Sequence[pd.DataFrame], index: pd.Index[Any]) -> pd.DataFrame:
-    whole = frames[0].reindex(index)
-    for frame in frames[1:]:
-        whole = whole.fillna(frame.reindex(index))
-    return whole.astype(frames[0].dtypes.to_dict())
-
-
-def _check_common(parts: Sequence[Part], counts: pd.DataFrame) -> None:
-    for part, column in zip(parts[1:], range(1, counts.shape[1]), strict=True):
-        if not counts.iloc[:, [0, column]].notna().all(axis=1).any():
+def _check_common(parts: Sequence[Part], counts: values.Floats) -> None:
+    for part, own in zip(parts[1:], counts[1:], strict=True):
+        if not ((own > 0) & (counts[0] > 0)).any():
             raise ProfileError(
                 f"{parts[0].names[0]} and {part.names[0]} have no kernel in common.",
                 "They are of different programs; import each by itself.",
             )
 
 
-def _sentence(parts: Sequence[Part], odd: pd.Series[bool]) -> str:
+def _sentence(parts: Sequence[Part], odd: Sequence[Key]) -> str:
     """What a reader of sums has to know."""
     count = len(parts)
-    if not odd.any():
+    if not odd:
         return (
             f"The order of launches differs between the {count} files, so that only sums per kernel are right: "
             "no order, no steps, no bound of one launch."
         )
-    named = [key if isinstance(key, str) else key[0] for key in odd.index[odd]]
+    named = [kernel for kernel, _ in odd]
     some = ", ".join(name[:60] for name in list(Counter(named))[:3])
     return (
         f"The {count} files do not have the same launches: {len(named)} kernels are in some more or less often "

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from hroof.readers.ncu_csv.ranges import States, columns, prefix, renamed
 from hroof.readers.ncu_csv.rows import Rows
-from hroof.readers.raw import Ranges
+from hroof.readers.ncu_csv.values import is_numeric
+from hroof.readers.raw import IDENTITY, Ranges
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,9 +89,13 @@ def coded_at(rows: Rows, at: int) -> tuple[Places, list[str]]:
     whole = column.unify_dictionaries().combine_chunks()
     if isinstance(whole, pa.ChunkedArray):
         whole = whole.chunk(0) if whole.num_chunks else pa.array([], column.type)
-    texts = [text or "" for text in whole.dictionary.to_pylist()]
-    codes = pc.fill_null(whole.indices, len(texts)).to_numpy(zero_copy_only=False)
-    return codes.astype(np.intp), [*texts, ""]
+    texts = whole.dictionary.to_pylist()
+    indices = whole.indices
+    if indices.null_count:
+        at_empty = texts.index("") if "" in texts else len(texts)
+        texts += [""] * (at_empty == len(texts))
+        indices = pc.fill_null(indices, at_empty)
+    return indices.to_numpy().astype(np.intp), texts
 
 
 def described(rows: Rows, first: Places | None = None) -> tuple[pd.DataFrame, tuple[Ranges, ...]]:
@@ -101,24 +106,24 @@ def described(rows: Rows, first: Places | None = None) -> tuple[pd.DataFrame, tu
         first: A row of each launch; every row is one where this is not given.
 
     Returns:
-        The columns of ``Raw.launches`` that the table has and ``id``; the NVTX states.
+        The columns of ``Raw.launches``, texts as categories, and ``id``; the NVTX states.
     """
     import pandas as pd
 
-    frame: dict[str, Any] = {}
-    for own, name in {**_TEXTS, **_NUMBERS}.items():
+    count = len(rows) if first is None else len(first)
+    frame: dict[str, Any] = {**IDENTITY, "id": -1}
+    for own, name in _TEXTS.items():
+        frame[own] = _texts(rows, name, first, count)
+    for own, name in _NUMBERS.items():
         if name == "Device" and rows.place(name) is None:
             name = "Device Id"
-        if rows.place(name) is not None or own in _TEXTS:
-            default = "" if own in _TEXTS else -1 if own in ("process", "id") else 0
-            frame[own] = _column(rows, name, first, default)
-    frame.setdefault("id", np.full(len(frame["kernel"]), -1))
-    frame.setdefault("device", np.zeros(len(frame["kernel"]), np.int64))
+        if rows.place(name) is not None:
+            frame[own] = _integers(rows, name, first, frame[own])
     states = States(rows.table.header)
     if states.known:
         frame["ranges"] = _states(rows, states, first)
         frame["kernel"] = _without_range(frame["kernel"], frame["ranges"], states.found)
-    return pd.DataFrame(frame), states.found
+    return pd.DataFrame(frame, index=pd.RangeIndex(count)), states.found
 
 
 def devices(launches: pd.DataFrame, names: Sequence[str] = ()) -> dict[int, dict[str, str]]:
@@ -128,10 +133,14 @@ def devices(launches: pd.DataFrame, names: Sequence[str] = ()) -> dict[int, dict
         launches: The launches.
         names: The device's name of each launch, where the file has them.
     """
+    numbers, firsts = np.unique(launches["device"].to_numpy(), return_index=True)
     facts: dict[int, dict[str, str]] = {}
-    for row in launches.drop_duplicates("device").index:
-        known = {"capability": launches["capability"][row], "name": names[row] if names else ""}
-        facts[int(launches["device"][row])] = {key: text for key, text in known.items() if text}
+    for number, row in zip(numbers.tolist(), firsts, strict=True):
+        known = {
+            "capability": launches["capability"].iloc[row],
+            "name": names[row] if names else "",
+        }
+        facts[number] = {key: text for key, text in known.items() if text}
     return facts
 
 
@@ -144,19 +153,27 @@ def programs(rows: Rows) -> dict[int, str]:
     return {int(number): name for number, name in found.items() if number.isdecimal() and name}
 
 
-def _column(rows: Rows, name: str, first: Places | None, default: str | int) -> Any:
-    """A column, of the first rows only where these are given: texts, or numbers if the default is one."""
-    import pyarrow as pa
+def _texts(rows: Rows, name: str, first: Places | None, count: int) -> Any:
+    """A column of texts as categories."""
+    import pandas as pd
 
+    if rows.place(name) is None:
+        return pd.Categorical.from_codes(np.zeros(count, np.intp), pd.Index([""]))
+    codes, texts = coded(rows, name)
+    return pd.Categorical.from_codes(
+        codes if first is None else codes[first], pd.Index(texts, dtype=object)
+    )
+
+
+def _integers(rows: Rows, name: str, first: Places | None, default: int) -> Any:
+    """A column of numbers."""
     at = rows.place(name)
-    if at is not None and pa.types.is_integer(rows.columns[at].type):
+    if at is not None and is_numeric(rows.columns[at]):
         numbers = rows.columns[at].to_numpy()
         return numbers if first is None else numbers[first]
     codes, texts = coded(rows, name)
-    codes = codes if first is None else codes[first]
-    if isinstance(default, int):
-        return np.array([int(text) if text.isdecimal() else default for text in texts])[codes]
-    return pa.array(texts, pa.string()).take(pa.array(codes)).to_pandas()
+    numbers = np.array([int(text) if text.isdecimal() else default for text in texts], np.int64)
+    return numbers[codes if first is None else codes[first]]
 
 
 def _states(rows: Rows, states: States, first: Places | None) -> NDArray[np.int64]:
@@ -176,8 +193,28 @@ def _states(rows: Rows, states: States, first: Places | None) -> NDArray[np.int6
 
 def _without_range(kernels: Any, places: NDArray[np.int64], states: Sequence[Ranges]) -> Any:
     """The names of kernels without the range that ``--print-nvtx-rename kernel`` puts before them."""
+    import pandas as pd
+
     per_row = [states[place] for place in places]
     if not renamed(kernels, per_row):
         return kernels
     pairs = zip(kernels, per_row, strict=True)
-    return np.array([kernel[prefix(kernel, state) :] for kernel, state in pairs], object)
+    return pd.Categorical([kernel[prefix(kernel, state) :] for kernel, state in pairs])
+
+
+def alike(one: pd.Series[Any], other: pd.Series[Any]) -> NDArray[np.bool_]:
+    """Row by row, whether two columns of texts as categories say the same."""
+    mine, theirs = one.cat.categories.tolist(), other.cat.categories.tolist()
+    codes, others = one.cat.codes.to_numpy(), other.cat.codes.to_numpy()
+    if mine != theirs:
+        places = {text: at for at, text in enumerate(mine)}
+        others = np.array([places.get(text, -1) for text in theirs])[others]
+    same: NDArray[np.bool_] = codes == others
+    return same
+
+
+def is_text(column: pd.Series[Any], text: str) -> NDArray[np.bool_]:
+    """Row by row, whether a column of texts as categories has a text."""
+    return np.array([own == text for own in column.cat.categories], bool)[
+        column.cat.codes.to_numpy()
+    ]

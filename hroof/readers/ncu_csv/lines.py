@@ -36,7 +36,9 @@ class Table:
     Attributes:
         name: The name of its file.
         header: The columns.
-        body: What follows the header, up to the next table.
+        data: The text.
+        start: Where the rows begin in it.
+        stop: Where the next table begins, or the text ends.
         line: The line of the header, the first line being 1.
         delimiter: Between fields.
         quoted: The fields stand in quotes.
@@ -44,10 +46,17 @@ class Table:
 
     name: str
     header: tuple[str, ...]
-    body: bytes
+    data: bytes
+    start: int
+    stop: int
     line: int
     delimiter: str
     quoted: bool
+
+    @property
+    def body(self) -> bytes:
+        """What follows the header, up to the next table."""
+        return self.data[self.start : self.stop]
 
     def where(self, row: int) -> str:
         """The place of a row, the first below the header being 0, for a message."""
@@ -68,7 +77,9 @@ def tables(text: Text) -> list[Table]:
         Table(
             name=text.path.name,
             header=header,
-            body=text.data[stop:end],
+            data=text.data,
+            start=stop,
+            stop=end,
             line=text.data.count(b"\n", 0, start) + 1,
             delimiter=delimiter,
             quoted=text.data[start : start + 1] == b'"',
@@ -79,11 +90,11 @@ def tables(text: Text) -> list[Table]:
 
 def said(text: Text, kind: str = "ERROR") -> tuple[str, ...]:
     """What ncu wrote into the text as errors, or as warnings, each once."""
-    data = text.data
+    data, sign = text.data, b"==" + kind.encode()
+    if max(data.find(sign, 0, _AROUND), data.find(sign, max(0, len(data) - _AROUND))) < 0:
+        return ()
     if len(data) > 2 * _AROUND:
         data = data[:_AROUND] + b"\n" + data[-_AROUND:]
-    if b"==" + kind.encode() not in data:
-        return ()
     found = _SAID.findall(data.decode("utf-8", "replace"))
     return tuple(dict.fromkeys(words for which, words in found if which == kind))
 

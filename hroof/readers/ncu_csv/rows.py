@@ -37,7 +37,7 @@ IDENTIFYING = frozenset(
 """Columns that say which launch and which metric; what is no metric and not one of these is ignored."""
 
 _GROUPED = re.compile(rb'"\d{1,3},\d{3}[",.]')
-_LOOK = 1 << 18
+_LOOK = 1 << 15
 """Bytes of a table in which numbers with separators of thousands show."""
 _PIECE = 1 << 17
 """Bytes that are worked on at a time where they have to stay in the cache."""
@@ -116,32 +116,31 @@ def read_rows(table: Table, *, texts: bool = False) -> Rows:
 
 def _regular(table: Table) -> Rows | None:
     """The rows of a table of which every line is a row; None for any other table."""
-    body = _without_tail(table.body)
-    if not (table.quoted and body.startswith(b'"')) or table.delimiter != ",":
+    data, start, stop = table.data, table.start, _end_of_rows(table)
+    if not table.quoted or table.delimiter != "," or not stop:
         return None
-    if not body.endswith(b"\n"):
+    first = next(csv.reader([data[start : data.find(b"\n", start)].decode()]))
+    width = len(first)
+    if not 0 < width <= len(table.header):
         return None
-    units = _units(body)
-    width = len(next(csv.reader([body[: body.find(b"\n")].decode()])))
-    if width > len(table.header):
-        return None
-    if _GROUPED.search(body, 0, _LOOK):
-        body = without_groups(body)
-    read = _arrow(body, table.header[:width], skip=bool(units))
-    if read is None or not _well_read(table, read, body.count(b"\n") - bool(units)):
+    units = tuple(first) if first[0] == "" else ()
+    lines = data.count(b"\n", start, stop)
+    if _GROUPED.search(data, start, min(stop, start + _LOOK)):
+        data = without_groups(data[start:stop])
+        start, stop = 0, len(data)
+    read = _arrow(data, start, stop, table.header[:width], skip=bool(units))
+    if read is None or not _well_read(table, read, lines - bool(units)):
         return None
     read.pop()
     full = read + [_empty(len(read[0]))] * (len(table.header) - width)
     return Rows(table, tuple(full), units)
 
 
-def _without_tail(body: bytes) -> bytes:
-    """A table without the lines behind its last row."""
-    last = body.rfind(b'\n"') + 1
-    end = body.find(b"\n", last) + 1
-    if end == 0 or body.count(b'"', last, end) % 2:
-        return body
-    return body[:end]
+def _end_of_rows(table: Table) -> int:
+    """Where the line of the last row ends; 0 where that row is not whole."""
+    last = table.data.rfind(b'\n"', table.start - 1, table.stop) + 1
+    end = table.data.find(b"\n", last, table.stop) + 1
+    return 0 if last < table.start or table.data.count(b'"', last, end) % 2 else end
 
 
 def without_groups(body: bytes) -> bytes:
@@ -168,29 +167,21 @@ def _without_groups(body: bytes) -> bytes:
     def at(flags: NDArray[Any], step: int) -> NDArray[Any]:
         return flags[4 + step : len(flags) - 4 + step]
 
-    grouping = at(text == ord(","), 0) & at(digit, -1)
-    for step, is_digit in ((1, True), (2, True), (3, True), (4, False)):
-        grouping &= at(digit, step) if is_digit else ~at(digit, step)
+    drop = at(text == ord(","), 0) & at(digit, -1) & at(digit, 1) & at(digit, 2) & at(digit, 3)
+    drop &= ~at(digit, 4)
     near = at(quote, -3) | (at(quote, -4) & at(digit, -3))
-    drop = grouping & (at(quote, -2) | (at(digit, -2) & near))
-    before = -1
-    while (
-        count := int(np.count_nonzero(drop))
-    ) != before:  # a separator four places behind one is one too
-        before = count
-        drop[4:] |= grouping[4:] & drop[:-4]
+    first = drop & (at(quote, -2) | (at(digit, -2) & near))
+    drop[:4] &= first[:4]
+    # A number has its other separators four places behind one another.
+    while (alone := drop[4:] & ~first[4:] & ~drop[:-4]).any():
+        drop[4:] &= ~alone
     kept: bytes = (at(text, 0) * ~drop).tobytes()
     return kept.translate(None, b"\0")
 
 
-def _units(body: bytes) -> tuple[str, ...]:
-    """The row of units, if the first row is one: it has no ID."""
-    if not body.startswith(b'"",'):
-        return ()
-    return tuple(next(csv.reader([body[: body.find(b"\n")].decode()])))
-
-
-def _arrow(body: bytes, header: Sequence[str], *, skip: bool) -> list[Any] | None:
+def _arrow(
+    data: bytes, start: int, stop: int, header: Sequence[str], *, skip: bool
+) -> list[Any] | None:
     """The columns of rows that are lines, and how many rows were dropped: those of rules, which are longer.
 
     None where the other rows have not all the same length, or IDs are no numbers.
@@ -206,12 +197,15 @@ def _arrow(body: bytes, header: Sequence[str], *, skip: bool) -> list[Any] | Non
 
     names = [str(at) for at in range(len(header))]
     handlers = arrow.ParseOptions(invalid_row_handler=odd)
-    for types, size in itertools.product(_types(body, header, skip=skip), (_BLOCK, len(body))):
+    body = pa.py_buffer(data).slice(start, stop - start)
+    begin = data.find(b"\n", start) + 1 if skip else start
+    sample = data[begin : data.find(b"\n", begin)].decode()
+    for types, size in itertools.product(_types(sample, header), (_BLOCK, stop - start)):
         strange.clear()
         how = arrow.ReadOptions(column_names=names, skip_rows=int(skip), block_size=size)
         kinds = arrow.ConvertOptions(column_types=types, null_values=sorted(MISSING))
         try:
-            found = arrow.read_csv(pa.py_buffer(body), how, handlers, kinds)
+            found = arrow.read_csv(body, how, handlers, kinds)
         except pa.ArrowInvalid:
             continue  # a metric with words or commas, or a row longer than a block
         rules = all(_is_rule(row.text, header) for row in strange)
@@ -219,9 +213,7 @@ def _arrow(body: bytes, header: Sequence[str], *, skip: bool) -> list[Any] | Non
     return None
 
 
-def _types(
-    body: bytes, header: Sequence[str], *, skip: bool
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def _types(sample: str, header: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The types of columns to try: first those that one row shows, then only those that are sure."""
     import pyarrow as pa
 
@@ -231,9 +223,8 @@ def _types(
         for at, name in enumerate(header)
         if name in IDENTIFYING or "Range:" in name
     }
-    start = body.find(b"\n") + 1 if skip else 0
-    sample = next(csv.reader([body[start : body.find(b"\n", start)].decode()]))
-    plain = {str(at): pa.float64() for at, field in enumerate(sample) if PLAIN.fullmatch(field)}
+    fields = enumerate(next(csv.reader([sample]), []))
+    plain = {str(at): pa.float64() for at, field in fields if PLAIN.fullmatch(field)}
     return plain | sure, sure
 
 

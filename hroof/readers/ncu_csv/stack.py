@@ -33,7 +33,7 @@ def _check_different(parts: Sequence[Part]) -> None:
     seen: set[tuple[int, int]] = set()
     for part in parts:
         frame = part.launches
-        if "process" not in frame or (frame["id"] < 0).any():
+        if (frame["id"] < 0).any():
             continue
         own = set(zip(frame["process"], frame["id"], strict=True))
         if own & seen:
@@ -51,10 +51,11 @@ def _below(parts: Sequence[Part]) -> Part:
     frames = []
     for part in parts:
         frame = part.launches
-        if "ranges" in frame:
-            frame = frame.assign(ranges=frame["ranges"] + len(states))
-            states += part.ranges
-        frames.append(frame)
+        known = frame["ranges"] >= 0
+        frames.append(
+            frame.assign(ranges=frame["ranges"].where(~known, frame["ranges"] + len(states)))
+        )
+        states += part.ranges
     devices = {number: facts for part in parts for number, facts in part.devices.items()}
     programs = {process: name for part in parts for process, name in part.programs.items()}
     return dataclasses.replace(

@@ -13,7 +13,7 @@ import numpy as np
 
 from hroof.errors import ProfileError
 from hroof.readers.ncu_csv import launches, values
-from hroof.readers.ncu_csv.launches import Part
+from hroof.readers.ncu_csv.launches import Part, is_text
 from hroof.readers.ncu_csv.lines import METRIC
 from hroof.readers.ncu_csv.rows import IDENTIFYING, Rows
 
@@ -142,7 +142,10 @@ def _base_unit(metric: str) -> str:
 
 def _complete(frame: pd.DataFrame, counters: pd.DataFrame) -> None:
     """The compute capability from the metrics of the device, where an older page has no column of it."""
-    if (frame["capability"] == "").all() and all(name in counters for name in _CAPABILITY):
+    import pandas as pd
+
+    if is_text(frame["capability"], "").all() and all(name in counters for name in _CAPABILITY):
         major, minor = (counters[name].to_numpy() for name in _CAPABILITY)
         if np.isfinite(major).all() and np.isfinite(minor).all():
-            frame["capability"] = [f"{a:.0f}.{b:.0f}" for a, b in zip(major, minor, strict=True)]
+            texts = [f"{a:.0f}.{b:.0f}" for a, b in zip(major, minor, strict=True)]
+            frame["capability"] = pd.Categorical(texts)

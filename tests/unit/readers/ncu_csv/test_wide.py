@@ -55,6 +55,9 @@ def test_launches_are_described(raw_page: Callable[..., str]) -> None:
         "device": [0, 0],
         "context": [1, 1],
         "stream": [7, 7],
+        "ranges": [-1, -1],
+        "launches": [1.0, 1.0],
+        "aggregate": [False, False],
         "id": [0, 1],
     }
     assert found.programs == {42: "python3"}
