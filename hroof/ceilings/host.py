@@ -52,6 +52,37 @@ def usable_cpus() -> tuple[int, ...]:
     return tuple(range(os.cpu_count() or 1))
 
 
+def ranges(cpus: Sequence[int]) -> str:
+    """Numbers of cores as Linux writes them, e.g. ``0-3,8``."""
+    found: list[list[int]] = []
+    for cpu in sorted(set(cpus)):
+        if found and cpu == found[-1][1] + 1:
+            found[-1][1] = cpu
+        else:
+            found.append([cpu, cpu])
+    return ",".join(f"{low}" if low == high else f"{low}-{high}" for low, high in found)
+
+
+def clock_limits(cpus: Sequence[int], folder: Path = CPU_FOLDER) -> dict[str, object]:
+    """What the system lets the clock of some cores do; only what it says, so often nothing.
+
+    Returns:
+        ``governor``; ``max`` in Hz, the highest of the cores; ``boost``: whether turbo is allowed.
+    """
+    governors = {text(folder / f"cpu{cpu}/cpufreq/scaling_governor") for cpu in cpus} - {""}
+    highest = [text(folder / f"cpu{cpu}/cpufreq/scaling_max_freq") for cpu in cpus]
+    known = [int(word) * 1e3 for word in highest if word.isdigit()]
+    found: dict[str, object] = {"governor": ",".join(sorted(governors))} if governors else {}
+    if known:
+        found["max"] = max(known)
+    switch, off = text(folder / "cpufreq/boost"), text(folder / "intel_pstate/no_turbo")
+    if switch in ("0", "1"):
+        found["boost"] = switch == "1"
+    elif off in ("0", "1"):
+        found["boost"] = off == "0"
+    return found
+
+
 def find_caches(
     cpus: Sequence[int], *, folder: Path = CPU_FOLDER, system: str = sys.platform
 ) -> tuple[tuple[Cache, ...], str]:
@@ -86,12 +117,12 @@ def read_caches(cpus: Iterable[int], folder: Path = CPU_FOLDER) -> tuple[Cache, 
 
 def _read_index(index: Path) -> tuple[MemoryLevel, str, int] | None:
     """Level, cores that share it and bytes of one data cache; None for anything else."""
-    kind, level, size = (_text(index / name) for name in ("type", "level", "size"))
+    kind, level, size = (text(index / name) for name in ("type", "level", "size"))
     match = re.fullmatch(r"(\d+)([KMG]?)", size)
     if kind not in ("Data", "Unified") or level not in _LEVELS or match is None:
         return None
     nbytes = int(match[1]) * _UNITS[match[2]]
-    return (_LEVELS[level], _text(index / "shared_cpu_list"), nbytes) if nbytes else None
+    return (_LEVELS[level], text(index / "shared_cpu_list"), nbytes) if nbytes else None
 
 
 def _cache(level: MemoryLevel, instances: Mapping[str, tuple[int, set[int]]]) -> Cache:
@@ -124,25 +155,25 @@ def sysctl_caches(cores: int, run: Callable[[Sequence[str]], str] = _run) -> tup
 
 def cpu_model(cpuinfo: Path = _CPUINFO) -> str:
     """Name of the processor."""
-    match = re.search(r"^model name\s*:\s*(.+)$", _text(cpuinfo), re.MULTILINE)
+    match = re.search(r"^model name\s*:\s*(.+)$", text(cpuinfo), re.MULTILINE)
     return match[1].strip() if match else platform.processor() or platform.machine() or "CPU"
 
 
 def cpu_flags(cpuinfo: Path = _CPUINFO) -> frozenset[str]:
     """Instruction sets that the processor offers, as Linux names them; empty where unknown."""
-    match = re.search(r"^(?:flags|Features)\s*:\s*(.+)$", _text(cpuinfo), re.MULTILINE)
+    match = re.search(r"^(?:flags|Features)\s*:\s*(.+)$", text(cpuinfo), re.MULTILINE)
     return frozenset(match[1].split()) if match else frozenset()
 
 
 def available_memory(meminfo: Path = _MEMINFO, cgroup: Path = _CGROUP) -> int | None:
     """Bytes that this process can still use, also under a container's limit; None where unknown."""
-    match = re.search(r"^MemAvailable:\s*(\d+) kB$", _text(meminfo), re.MULTILINE)
+    match = re.search(r"^MemAvailable:\s*(\d+) kB$", text(meminfo), re.MULTILINE)
     rooms = [] if match is None else [int(match[1]) * 1024]
     for limit, used in (
         ("memory.max", "memory.current"),
         ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
     ):
-        ceiling, taken = _text(cgroup / limit), _text(cgroup / used)
+        ceiling, taken = text(cgroup / limit), text(cgroup / used)
         if ceiling.isdigit() and taken.isdigit():
             rooms.append(max(int(ceiling) - int(taken), 0))
     return min(rooms, default=None)
@@ -163,11 +194,12 @@ def huge_pages(
     setting: Path = Path("/sys/kernel/mm/transparent_hugepage/enabled"),
 ) -> str | None:
     """When Linux gives huge pages: ``always``, ``madvise`` or ``never``; None where unknown."""
-    match = re.search(r"\[(\w+)\]", _text(setting))
+    match = re.search(r"\[(\w+)\]", text(setting))
     return match[1] if match else None
 
 
-def _text(path: Path) -> str:
+def text(path: Path) -> str:
+    """What a small file of the system says, without blanks around it; nothing where it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
