@@ -16,8 +16,10 @@ from hroof.cli.command import (
     print_json,
     progress,
 )
+from hroof.errors import CaptureError
 from hroof.machine import Machine
 from hroof.profile import Profile
+from hroof.regions import only_marked, what_was_marked
 
 TOP = 15
 
@@ -52,10 +54,15 @@ def run(arguments: Arguments) -> int:
         ProfileError: RUN is not a profile, or FILE no machine.
         OutputError: A file is there already, or cannot be written.
         UsageError: A suffix or a key is unknown.
+        CaptureError: The run only marked for a tool outside.
     """
     check_grouping(arguments.by)
     say = progress(arguments.quiet)
     profile = Profile.load(arguments.folder)
+    if only_marked(profile):
+        raise CaptureError(
+            what_was_marked(profile), "Collect with hroof run --counters, or without HROOF=marks."
+        )
     machine = _machine(arguments, profile, say)
     for path in arguments.output:
         show.write_file(profile, machine, path, arguments, say)

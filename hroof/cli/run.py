@@ -27,7 +27,7 @@ from hroof.cli.target import SIGNALLED, environment, execute
 from hroof.errors import HroofError, UsageError
 from hroof.machine import Machine
 from hroof.profile import Profile
-from hroof.regions import marks_only, switched_off, unknown_value
+from hroof.regions import marks_only, only_marked, switched_off, unknown_value, what_was_marked
 
 SKIP, STEPS = 5, 3
 
@@ -170,6 +170,9 @@ def _report(found: list[Path], arguments: Arguments, say: Say) -> None:
             profile = Profile.load(folder)
         except HroofError as error:
             problem = error
+            continue
+        if only_marked(profile):
+            say(f"hroof: {what_was_marked(profile)}")
             continue
         machine = _machine(profile, folder, say)
         show.keep_machine(machine, folder, say)

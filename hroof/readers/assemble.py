@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from hroof.machine import Machine
 from hroof.profile import Profile
 from hroof.readers.places import Place, place
 from hroof.readers.raw import Raw
+from hroof.units import Phase
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,6 +24,8 @@ HOW = {
     "flop": "hardware counters",
     "bytes": "hardware counters",
 }
+LOSS = "(loss)"
+"""The layer of a loss that no module computes."""
 _CUT = "A file was cut off; the launches before the cut are here."
 
 
@@ -79,8 +83,18 @@ def _work(raw: Raw, chips: Mapping[str, Chip | None]) -> counters.Work:
 
 def _places(raw: Raw, known: Mapping[str, Any]) -> list[Place]:
     """The place of every launch; the last of the states stands for a launch without any."""
-    states = [*(place(state, known.get("nvtx")) for state in raw.ranges), Place()]
+    found = (place(state, known.get("nvtx")) for state in raw.ranges)
+    states = [*(_of_region(state, known.get("name")) for state in found), Place()]
     return [states[int(number)] for number in raw.launches["ranges"]]
+
+
+def _of_region(found: Place, region: object) -> Place:
+    """Steps of another region of the program are none of this one; a loss that no module computes has its name."""
+    if found.region is not None and region is not None and found.region != region:
+        return dataclasses.replace(found, step=None)
+    if found.phase is Phase.LOSS and found.layer is None:
+        return dataclasses.replace(found, layer=LOSS)
+    return found
 
 
 def _rows(raw: Raw, places: list[Place], known: Mapping[str, Any]) -> pd.DataFrame:

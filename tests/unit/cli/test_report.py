@@ -160,3 +160,15 @@ def test_a_foreign_damaged_or_newer_run_is_status_3(
 def test_no_folder(hroof: Any, tmp_path: Path, name: str) -> None:
     (tmp_path / "file").write_text("x")
     assert hroof("report", name).status == 3
+
+
+def test_a_run_that_only_marked_has_nothing_to_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = {"name": "train", "how": {"time": "marks only, for a tool outside"}, "steps": []}
+    folder = Profile.from_rows([], run).save(tmp_path / "run")
+    assert main(["report", str(folder)]) == 5
+    captured = capsys.readouterr()
+    assert "only marked" in captured.err
+    assert "hroof run --counters" in captured.err
+    assert captured.out == ""
