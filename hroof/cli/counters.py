@@ -369,6 +369,7 @@ def _with_times(profile: Profile, arguments: Arguments, folder: Path, say: Say) 
     say("hroof: running the program again, without counters, for its times …")
     aside = Path(tempfile.mkdtemp(prefix=".times-", dir=folder))
     plain = aside / "plain"
+    plain.mkdir()
     try:
         stdout = 2 if arguments.json else None
         status = execute(arguments.command, _environment(arguments, plain), stdout=stdout)

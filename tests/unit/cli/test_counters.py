@@ -369,6 +369,7 @@ def test_times_of_a_run_without_counters(
     done = hroof("run", "--counters", "--times", "--out", "o", "--", *program())
     assert done.status == 0
     assert ran(tmp_path) == ["True", "False"]
+    assert "start-up hook failed" not in done.err
     assert "100.0 % of the time has times of the run without counters" in done.err
     saved = Profile.load("o")
     assert saved.launches["duration"].tolist() == pytest.approx([3e-6] * 2)
