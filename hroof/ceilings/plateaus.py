@@ -271,42 +271,45 @@ def named(
     """Which level each plateau is.
 
     As many plateaus as levels are the levels in their order, whatever the sizes: those that a hypervisor
-    tells may be wrong. Otherwise the order-preserving choice whose plateaus lie best within the stated
-    sizes. Without any sizes the outermost plateau is DRAM and the others are caches from L1 on.
+    tells may be wrong. Otherwise the outermost is DRAM if it reaches beyond twice the last cache, and
+    the others are the order-preserving choice that lies best within the stated sizes. Without any sizes
+    the outermost is DRAM and the others are caches from L1 on.
 
     Args:
         plateaus: From the cores outwards.
         caches: Bytes of each cache, in the same sense as the plateaus; empty where none is known.
 
     Returns:
-        The levels found; one plateau alone, without known caches, is no level, since it may as well be
-        what the kernel can do at most.
+        The levels found. A single plateau is no level where no cache is known, since it may as well be
+        the most that the kernel can do.
     """
     stated = _ordered(caches)
+    inner = list(plateaus[:-1])
     if not stated:
-        inner = plateaus[: len(plateaus) - 1][: len(MemoryLevel) - 1]
-        return (
-            dict(
-                zip(
-                    [*list(MemoryLevel)[: len(inner)], MemoryLevel.DRAM],
-                    [*inner, *plateaus[-1:]],
-                    strict=True,
-                )
-            )
-            if inner
-            else {}
-        )
-    edges = [0.0, *(math.log2(size) for _, size in stated), math.inf]
-    levels = [*(level for level, _ in stated), MemoryLevel.DRAM]
-    ranges = list(zip(levels, pairwise(edges), strict=True))
-    count = min(len(plateaus), len(levels))
+        nearest = list(MemoryLevel)[: len(MemoryLevel) - 1]
+        found = dict(zip(nearest, inner, strict=False))
+        return found | {MemoryLevel.DRAM: plateaus[-1]} if inner else {}
+    if len(inner) == len(stated):
+        return dict(zip([*(level for level, _ in stated), MemoryLevel.DRAM], plateaus, strict=True))
+    if plateaus and plateaus[-1].last > _ABOVE_LOWER * stated[-1][1]:
+        return _fitting(inner, stated) | {MemoryLevel.DRAM: plateaus[-1]}
+    return _fitting(plateaus, stated)
+
+
+def _fitting(
+    plateaus: Sequence[Plateau], stated: Sequence[tuple[MemoryLevel, int]]
+) -> dict[MemoryLevel, Plateau]:
+    """Caches for plateaus, both in their order, so that as many octaves as can be lie where they should."""
+    edges = [0.0, *(math.log2(size) for _, size in stated)]
+    ranges = list(zip((level for level, _ in stated), pairwise(edges), strict=True))
+    count = min(len(plateaus), len(ranges))
     choices = (
         list(zip(some, others, strict=True))
         for some in combinations(ranges, count)
         for others in combinations(plateaus, count)
     )
-    best = max(choices, key=lambda pairs: sum(_overlap(p, edge) for (_, edge), p in pairs))
-    return {level: plateau for (level, _), plateau in best}
+    best = max(choices, key=lambda pairs: sum(_overlap(one, edge) for (_, edge), one in pairs))
+    return {level: one for (level, _), one in best}
 
 
 def _overlap(plateau: Plateau, edge: tuple[float, float]) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 try:
     import torch as _torch  # noqa: F401
@@ -21,7 +21,15 @@ from hroof_torch.torch_capture import TorchCapture
 
 FRAMEWORK = "torch"
 
-__all__ = ["FRAMEWORK", "annotate", "capture", "ceiling_kernels", "device", "watch_program"]
+__all__ = [
+    "FRAMEWORK",
+    "annotate",
+    "capture",
+    "ceiling_kernels",
+    "device",
+    "sweep_kernels",
+    "watch_program",
+]
 
 
 def capture(steps: StepSink) -> Capture:
@@ -41,6 +49,13 @@ def ceiling_kernels(device: Device) -> Iterator[CeilingKernel]:
     from hroof_torch import ceilings
 
     return ceilings.ceiling_kernels(device)
+
+
+def sweep_kernels(device: Device, sizes: Sequence[int]) -> Iterator[CeilingKernel]:
+    """A kernel for each working set, all of one kind, for the sweep over sizes."""
+    from hroof_torch import ceilings
+
+    return ceilings.sweep_kernels(device, sizes)
 
 
 def watch_program(begin: Callable[[], object]) -> None:

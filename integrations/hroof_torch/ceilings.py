@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -13,7 +13,7 @@ from hroof.ceilings import host
 from hroof.errors import MissingError
 from hroof.integration import CeilingKernel, Device
 from hroof.units import MemoryLevel
-from hroof_torch import ceilings_cpu, ceilings_cuda
+from hroof_torch import ceilings_cpu, ceilings_cuda, ceilings_sweep
 
 _VARIABLES = (
     "ATEN_CPU_CAPABILITY",
@@ -67,6 +67,13 @@ def ceiling_kernels(device: Device) -> Iterator[CeilingKernel]:
     if device.device == "cpu":
         return ceilings_cpu.kernels(device)
     return ceilings_cuda.kernels(device)
+
+
+def sweep_kernels(device: Device, sizes: Sequence[int]) -> Iterator[CeilingKernel]:
+    """A kernel for each working set, all of one kind; see ``hroof.integration.Integration``."""
+    if device.device == "cpu":
+        return ceilings_sweep.cpu_sweep(device, sizes)
+    return iter(())
 
 
 def _devices() -> list[str]:

@@ -1,0 +1,299 @@
+"""The sweep: bandwidth over the size of the working set, with the plateaus that it shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from hroof.ceilings import host
+from hroof.ceilings.bench import Progress, reason
+from hroof.ceilings.plateaus import Plateau, blind, named, unexplained_knees
+from hroof.ceilings.sampling import Clock, sample
+from hroof.integration import CeilingKernel, Device, Integration
+from hroof.machine import Ceiling, Machine, Sweep
+from hroof.units import MemoryLevel, si
+
+SMALLEST = 4 * 1024
+"""Bytes per thread: one page."""
+_UNKNOWN_TOP = 512 * 1024**2
+_MOST_MEMORY = 2 * 1024**3
+_SHARE_OF_MEMORY = 4
+_OVER_LAST = 6.5
+_FINE, _COARSE = 4, 2
+_FINE_UNTIL = 2.0
+_SECONDS = 6.0
+_TURNS = 5
+_FOR_DIPS = 0.25
+_DIP = 0.9
+_DISTURBED = 0.25
+
+
+# --- which sizes --------------------------------------------------------------------------------
+
+
+def caches_per_thread(owner: Device | Machine) -> dict[MemoryLevel, int]:
+    """Bytes of each cache that one thread has to itself when all of them run.
+
+    A cache that several cores share is divided among the threads that run on them.
+
+    Args:
+        owner: A device or a machine. Its ``facts["caches"]`` say the size of one instance and how many
+            usable cores share it; without them every thread has the same part of the level's total.
+    """
+    threads = _threads(owner)
+    described = owner.facts.get("caches")
+    if isinstance(described, list) and described:
+        return {
+            MemoryLevel(cache["level"]): cache["size"] // max(min(cache["sharers"], threads), 1)
+            for cache in described
+        }
+    return {level: size // threads for level, size in owner.caches.items()}
+
+
+def _threads(owner: Device | Machine) -> int:
+    return max(int(owner.facts.get("threads") or 1), 1)
+
+
+def sweep_sizes(
+    caches: Mapping[MemoryLevel, int], threads: int, available: int | None
+) -> tuple[int, ...]:
+    """The working sets to measure: from 4 KiB to more than six times the last cache.
+
+    Four points per octave up to twice the last but one cache, where the sets are small and the levels
+    close together, then two. All threads together take a quarter of the free memory and 2 GiB at most;
+    without known caches 512 MiB.
+
+    Args:
+        caches: Bytes per thread.
+        threads: How many threads have a set of their own.
+        available: Bytes of free memory; None where unknown.
+
+    Returns:
+        Bytes per thread, rising, in whole cache lines.
+    """
+    last = max(caches.values(), default=0)
+    wanted = _OVER_LAST * last if last else _UNKNOWN_TOP / threads
+    room = math.inf if available is None else available / _SHARE_OF_MEMORY
+    top = min(wanted, room / threads, _MOST_MEMORY / threads)
+    inner = sorted(caches.values())[:-1]
+    fine_until = _FINE_UNTIL * inner[-1] if inner else top
+    sizes, size = [], float(SMALLEST)
+    while size <= top:
+        sizes.append(int(size) // 64 * 64)
+        size *= 2 ** (1 / (_FINE if size < fine_until else _COARSE))
+    return tuple(sizes)
+
+
+# --- measuring ----------------------------------------------------------------------------------
+
+
+def slower_than_larger(rates: Mapping[int, float]) -> set[int]:
+    """Sizes that are slower than a larger one by a tenth or more: something may have disturbed them.
+
+    Args:
+        rates: B/s by bytes.
+    """
+    highest, found = 0.0, set()
+    for size in sorted(rates, reverse=True):
+        if rates[size] < _DIP * highest:
+            found.add(size)
+        highest = max(highest, rates[size])
+    return found
+
+
+@dataclass(frozen=True)
+class Swept:
+    """What a sweep gave.
+
+    Attributes:
+        sweep: The curve; None where the integration has no kernels for one, or none that ran.
+        warnings: Which kernels could not run, one sentence each.
+    """
+
+    sweep: Sweep | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class _Curve:
+    """The best rate at each size so far, and which kernels failed.
+
+    Args:
+        clock: Seconds, monotonic.
+        progress: Hears the name and the size before a kernel runs.
+    """
+
+    def __init__(self, clock: Clock, progress: Progress | None) -> None:
+        self.best: dict[int, tuple[float, CeilingKernel]] = {}
+        self._clock = clock
+        self._progress = progress
+        self._failures: dict[tuple[str, int], str] = {}
+
+    def measure(self, kernel: CeilingKernel, seconds: float) -> None:
+        """Sample a kernel; one that has failed once is not tried again."""
+        size = kernel.size or 0
+        if (kernel.name, size) in self._failures:
+            return
+        if self._progress is not None:
+            self._progress(f"sweep: {kernel.name} {si(size, 'B')}")
+        try:
+            call, work = kernel.prepare()
+            rate = sample(call, work, seconds=seconds, clock=self._clock).best
+        except Exception as error:  # whatever a framework raises: the other sizes still count
+            self._failures[kernel.name, size] = reason(error)
+        else:
+            if rate > self.best.get(size, (0.0, kernel))[0]:
+                self.best[size] = rate, kernel
+
+    @property
+    def rates(self) -> dict[int, float]:
+        """The best rate of each size, by rising size."""
+        return {size: self.best[size][0] for size in sorted(self.best)}
+
+    @property
+    def warnings(self) -> list[str]:
+        """A sentence for each kernel and reason."""
+        sizes: dict[tuple[str, str], list[str]] = {}
+        for (name, size), why in self._failures.items():
+            sizes.setdefault((name, why), []).append(si(size, "B"))
+        return [
+            f"{name} could not run in the sweep at {', '.join(where)}: {why}."
+            for (name, why), where in sizes.items()
+        ]
+
+
+def measure_sweep(
+    integration: Integration,
+    device: Device,
+    *,
+    clock: Clock,
+    progress: Progress | None = None,
+    seconds: float = _SECONDS,
+    available: Callable[[], int | None] = host.available_memory,
+) -> Swept:
+    """Measure the bandwidth over the working set.
+
+    Every size is measured in two rounds at different times, and its best sample counts, since
+    interference only lowers a rate. Then those that are still slower than a larger one, which only a
+    disturbance or the kernel itself explains, have a few more turns.
+
+    Args:
+        integration: Whose kernels; one without ``sweep_kernels`` has no sweep.
+        device: As the integration described it.
+        clock: Seconds, monotonic.
+        progress: Hears the kernel and the size before they are measured.
+        seconds: To spend in all; the first round is finished even where it takes longer.
+        available: Asks for the bytes of free memory.
+    """
+    offer = getattr(integration, "sweep_kernels", None)
+    if offer is None:
+        return Swept()
+    sizes = sweep_sizes(caches_per_thread(device), _threads(device), available())
+    kernels, warnings = _offered(offer(device, sizes))
+    curve = _Curve(clock, progress)
+    _run(curve, kernels, seconds, clock)
+    sweep = _sweep(curve)
+    return Swept(sweep, (*warnings, *curve.warnings))
+
+
+def _run(curve: _Curve, kernels: Sequence[CeilingKernel], seconds: float, clock: Clock) -> None:
+    """The first round measures every size, however long it takes; the others keep to the time."""
+    begun = clock()
+    part = (1 - _FOR_DIPS) * seconds / (2 * max(len(kernels), 1))
+    for kernel in kernels:
+        curve.measure(kernel, part)
+    for turn in range(_TURNS):
+        again = slower_than_larger(curve.rates) if turn else curve.rates.keys()
+        for kernel in kernels:
+            if kernel.size in again and clock() < begun + seconds:
+                curve.measure(kernel, part)
+
+
+def _offered(kernels: Iterator[CeilingKernel]) -> tuple[list[CeilingKernel], list[str]]:
+    """The kernels that have a size; what was offered before the search broke still counts."""
+    found: list[CeilingKernel] = []
+    try:
+        for kernel in kernels:
+            found.append(kernel)
+    except Exception as error:  # whatever a framework raises
+        return found, [f"The search for kernels of the sweep ended early: {reason(error)}."]
+    return found, []
+
+
+def _sweep(curve: _Curve) -> Sweep | None:
+    """The curve as a sweep; None where no kernel ran."""
+    rates = curve.rates
+    if not rates:
+        return None
+    kernels = [curve.best[size][1] for size in rates]
+    return Sweep(
+        sizes=tuple(rates),
+        rates=tuple(rates.values()),
+        kernel=", ".join(dict.fromkeys(kernel.name for kernel in kernels)),
+        threads=max(kernel.threads for kernel in kernels),
+        plateaus=tuple((one.rate, one.last) for one in blind(tuple(rates), tuple(rates.values()))),
+    )
+
+
+# --- using --------------------------------------------------------------------------------------
+
+
+def plateaus(sweep: Sweep) -> tuple[Plateau, ...]:
+    """The plateaus of a sweep again, with where each begins: after the end of the one before."""
+    first = [sweep.sizes[0], *(size for _, size in sweep.plateaus)] if sweep.sizes else []
+    return tuple(
+        Plateau(rate, begin, last)
+        for begin, (rate, last) in zip(first, sweep.plateaus, strict=False)
+    )
+
+
+def levels(sweep: Sweep, caches: Mapping[MemoryLevel, int]) -> dict[MemoryLevel, Plateau]:
+    """Which level each plateau of a sweep is.
+
+    Args:
+        sweep: The curve with its plateaus.
+        caches: Bytes per thread, as ``caches_per_thread`` gives them; empty where none is known.
+    """
+    return named(plateaus(sweep), caches)
+
+
+def doubts(sweep: Sweep, caches: Mapping[MemoryLevel, int]) -> list[str]:
+    """What is doubtful about a sweep, one sentence each.
+
+    It shows no step at all; or it was disturbed so much that its steps mean little; or it falls at a
+    size far from every cache that the system tells of.
+
+    Args:
+        sweep: The curve with its plateaus.
+        caches: Bytes per thread, as ``caches_per_thread`` gives them.
+    """
+    low = len(slower_than_larger(dict(zip(sweep.sizes, sweep.rates, strict=True))))
+    if low > _DISTURBED * len(sweep.sizes):
+        return [
+            f"The sweep was disturbed: {low} of {len(sweep.sizes)} sizes are slower than a larger one, "
+            "so its steps may be wrong; measure again on a quiet machine."
+        ]
+    if len(sweep.plateaus) < 2:
+        return ["The sweep shows no step between two levels, so it tells nothing about them."]
+    stated = ", ".join(f"{level.label} {si(size, 'B')}" for level, size in caches.items())
+    return [
+        f"The sweep falls at {si(knee, 'B')} per thread, where the system tells of no cache "
+        f"({stated} per thread): a hypervisor may hide caches or give this machine a part of one."
+        for knee in (unexplained_knees(plateaus(sweep), caches) if caches else ())
+    ]
+
+
+def ceilings(sweep: Sweep, caches: Mapping[MemoryLevel, int]) -> dict[MemoryLevel, Ceiling]:
+    """The levels of a sweep as ceilings, for levels of which nothing better is known.
+
+    Args:
+        sweep: The curve with its plateaus.
+        caches: Bytes per thread; empty where the system tells none, so that only the knees name levels.
+    """
+    note = "Read off the plateaus of a sweep over working sets; reads are counted."
+    if not caches:
+        note += " The system tells no cache sizes: levels are named by their order."
+    return {
+        level: Ceiling(plateau.rate, kernel=sweep.kernel, note=note)
+        for level, plateau in levels(sweep, caches).items()
+    }
