@@ -41,7 +41,7 @@ _LOOK = 1 << 15
 """Bytes of a table in which numbers with separators of thousands show."""
 _PIECE = 1 << 17
 """Bytes that are worked on at a time where they have to stay in the cache."""
-_BLOCK = 1 << 19
+_BLOCK = 1 << 20
 """Bytes of a table that one thread reads."""
 
 
@@ -209,7 +209,7 @@ def _arrow(
         except pa.ArrowInvalid:
             continue  # a metric with words or commas, or a row longer than a block
         rules = all(_is_rule(row.text, header) for row in strange)
-        return [*found.columns, len(strange)] if rules else None
+        return [*found.combine_chunks().columns, len(strange)] if rules else None
     return None
 
 

@@ -170,10 +170,7 @@ def _bools(mask: Any) -> NDArray[np.bool_]:
 
 def _finite(column: Any, out: Floats | None = None) -> Floats:
     values = np.empty(len(column)) if out is None else out
-    at = 0
-    for chunk in column.chunks:
-        values[at : at + len(chunk)] = chunk.to_numpy(zero_copy_only=False)
-        at += len(chunk)
+    values[:] = column.to_numpy()
     infinite = np.isinf(values)
     if infinite.any():
         values[infinite] = np.nan
