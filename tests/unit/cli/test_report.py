@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hroof.cli import show
+from hroof.cli import main, show
 from hroof.machine import Machine
 from hroof.profile import Profile
 from hroof.report import brief, export, text
