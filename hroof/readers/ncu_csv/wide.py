@@ -98,7 +98,7 @@ def _counters(rows: Rows, places: Sequence[int], comma: bool) -> pd.DataFrame:
         for key, part in parts.items():
             instances[f"{name}:{key}"] = values.scaled(_sparse(part, len(rows)), power)
     frame = pd.DataFrame(whole[:, : len(names)], columns=names, copy=False)
-    return frame.assign(**instances) if instances else frame
+    return pd.concat([frame, pd.DataFrame(instances)], axis=1) if instances else frame
 
 
 def _sparse(part: dict[int, float], length: int) -> values.Floats:

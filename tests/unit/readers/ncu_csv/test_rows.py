@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hroof.readers.ncu_csv.lines import Table, tables
 from hroof.readers.ncu_csv.rows import Rows, read_rows, without_groups
 from hroof.readers.ncu_csv.text import Text
+from hroof.readers.ncu_csv.values import numbers
 
 BYTES = {"dram__bytes.sum": ("byte", [10, 20, 30])}
 KERNELS = ["k0", "k1", "k2"]
@@ -38,6 +41,41 @@ def test_numbers_stay_texts_where_asked(raw_page: Callable[..., str]) -> None:
     rows = read_rows(table(raw_page(KERNELS, BYTES)), texts=True)
     assert column(rows, "dram__bytes.sum") == ["10", "20", "30"]
     assert pa.types.is_string(rows.columns[-1].type)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=9),
+            st.one_of(
+                st.integers(-(10**9), 10**9).map("{:,}".format),
+                st.floats(0, 1e9).map("{:.2f}".format),
+                st.sampled_from(["", "n/a", "no data", "0", "word", "1; 2"]),
+            ),
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_both_ways_agree_on_any_table(rows: list[tuple[str, str]]) -> None:
+    """Names with commas, quotes and separators of thousands; numbers of every form."""
+    lines = ['"ID","Process ID","Kernel Name","dram__bytes.sum"\n', '"","","","byte"\n']
+    for at, (name, value) in enumerate(rows):
+        quoted = name.replace('"', '""')
+        lines.append(f'"{at}","42","{quoted}","{value}"\n')
+    regular, irregular = (
+        table("".join(lines)),
+        table("".join([*lines[:1], "noise\n", *lines[1:]])),
+    )
+    fast, careful = read_rows(regular), read_rows(irregular)
+    assert (
+        column(fast, "Kernel Name") == column(careful, "Kernel Name") == [name for name, _ in rows]
+    )
+    values = [
+        numbers(rows_.columns[3], lambda _: "dram__bytes.sum", rows_.where)[0].tolist()
+        for rows_ in (fast, careful)
+    ]
+    assert values[0] == pytest.approx(values[1], nan_ok=True)
 
 
 def test_a_column_that_is_not_there_is_empty(raw_page: Callable[..., str]) -> None:

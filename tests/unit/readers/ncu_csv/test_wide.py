@@ -134,6 +134,13 @@ def test_instances_are_columns_of_their_own(raw_page: Callable[..., str]) -> Non
     assert math.isnan(found.counters["sass__opcodes:HMMA.16816.F16"][1])
 
 
+def test_a_metric_can_have_hundreds_of_instances(raw_page: Callable[..., str]) -> None:
+    parts = "; ".join(f"OP.{at}: {at}" for at in range(300))
+    found = part(raw_page(["gemm"], {"sass__opcodes": ("inst", [f"7 ({parts})"])}))
+    assert found.counters.shape == (1, 301)
+    assert found.counters["sass__opcodes:OP.299"][0] == 299.0
+
+
 def test_ranges_belong_to_their_launches(
     nvtx_page: Callable[..., str], block: Callable[..., str]
 ) -> None:
