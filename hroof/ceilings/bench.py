@@ -2,29 +2,44 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from hroof.ceilings.sampling import Clock, Samples, sample
 from hroof.ceilings.selection import Result, target
 from hroof.integration import CeilingKernel
+from hroof.units import Precision
 
 Progress = Callable[[str], None]
+CoreClock = Callable[[], float | None]
 Prepared = tuple[Callable[[], object], float]
 _Prepare = Callable[[], Prepared]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How long to measure.
+    """How long to measure, and what.
 
     Attributes:
         seconds: For one kernel.
         spread_seconds: For one kernel whose samples are spread over the whole run (DRAM).
+        budget: For all others together; where there are many, each has less than ``seconds``.
+        sweep: Seconds for the sweep over working sets; 0 for none.
+        without: Precisions that are left out.
+        variants: Whether rates beside the ceilings are measured.
     """
 
     seconds: float
     spread_seconds: float
+    budget: float = math.inf
+    sweep: float = 0.0
+    without: frozenset[Precision] = frozenset()
+    variants: bool = True
+
+    def each(self, count: int) -> float:
+        """Seconds for each of so many kernels."""
+        return min(self.seconds, self.budget / max(count, 1))
 
 
 class Bench:
@@ -37,6 +52,7 @@ class Bench:
         kernels: Candidates for all ceilings.
         clock: Seconds, monotonic.
         own_clock: Seconds that this thread has had a core; without it ``own_share`` is unknown.
+        core_clock: Measures the clock of the cores in Hz; asked right after each kernel.
         progress: Hears the name of each kernel before it runs.
     """
 
@@ -46,14 +62,17 @@ class Bench:
         *,
         clock: Clock,
         own_clock: Clock | None = None,
+        core_clock: CoreClock | None = None,
         progress: Progress | None = None,
     ) -> None:
         self.kernels: list[CeilingKernel] = []
         self._clock = clock
         self._own_clock = own_clock
+        self._core_clock = core_clock
         self._wall = self._own = 0.0
         self._progress = progress
         self._samples: dict[_Prepare, Samples] = {}
+        self._clocks: dict[_Prepare, float] = {}
         self._prepared: dict[_Prepare, Prepared] = {}
         self._failures: dict[_Prepare, str] = {}
         self._refused: list[str] = []
@@ -75,19 +94,23 @@ class Bench:
             first.setdefault(kernel.prepare, kernel)
         return list(first.values())
 
-    def measure(self, kernel: CeilingKernel, seconds: float, *, keep: bool = False) -> None:
+    def measure(
+        self, kernel: CeilingKernel, seconds: float, *, keep: bool = False, place: str = ""
+    ) -> None:
         """Add samples of one kernel.
 
         Args:
             kernel: The kernel.
             seconds: Time to spend.
             keep: Keep its operands for the next time.
+            place: For the progress, e.g. ``3 of 40``.
         """
         key = kernel.prepare
         if key in self._failures:
             return
         if self._progress is not None:
-            self._progress(f"{target(kernel).label}: {kernel.name}")
+            text = f"{target(kernel).label}: {kernel.name}"
+            self._progress(f"{place}: {text}" if place else text)
         try:
             call, work = self._prepared[key] if key in self._prepared else kernel.prepare()
             if keep:
@@ -98,6 +121,17 @@ class Bench:
         else:
             before = self._samples.get(key)
             self._samples[key] = samples if before is None else before + samples
+            self._note_clock(key)
+
+    def _note_clock(self, key: _Prepare) -> None:
+        """The highest clock of several visits: other programs can only make it look lower."""
+        clock = None if self._core_clock is None else self._core_clock()
+        if clock is not None:
+            self._clocks[key] = max(clock, self._clocks.get(key, 0.0))
+
+    def forget(self, kernel: CeilingKernel) -> None:
+        """Drop the samples of a kernel that cannot be right."""
+        self._samples.pop(kernel.prepare, None)
 
     def _sample(self, call: Callable[[], object], work: float, seconds: float) -> Samples:
         """Sample a kernel; note how long it took and how much of that this thread had a core."""
@@ -121,10 +155,19 @@ class Bench:
         self._prepared.clear()
 
     @property
+    def clock(self) -> float | None:
+        """The highest clock of the cores that was seen, in Hz; None where it is not known."""
+        return max(self._clocks.values(), default=None)
+
+    @property
     def results(self) -> list[Result]:
         """Every kernel that has samples, in the order given."""
         return [
-            Result(kernel, self._samples[kernel.prepare])
+            Result(
+                kernel,
+                self._samples[kernel.prepare],
+                self._clocks.get(kernel.prepare, math.nan),
+            )
             for kernel in self.kernels
             if kernel.prepare in self._samples
         ]

@@ -6,11 +6,16 @@ import math
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
+from hroof.ceilings import datasheets, limits
 from hroof.machine import Ceiling, Machine
 from hroof.units import MemoryLevel, Pipe, Precision, percent, si
 
 _TOLERANCE = 0.05
 _OWN_SHARE = 0.85
+_STOLEN_SHARE = 0.05
+_OVER_LIMIT = 1.05
+_EQUAL = 1.1
+_HALF_USED = 0.6
 _WIDE = 0.3
 _FAR_BELOW_BEST = 1.5
 _LOW_RATIO = 1.6
@@ -21,10 +26,20 @@ Bandwidths = Mapping[MemoryLevel, Ceiling]
 
 def inverted(bandwidths: Bandwidths) -> list[tuple[MemoryLevel, MemoryLevel]]:
     """Neighbouring levels (nearer, farther) of which the nearer is slower."""
-    known = [level for level in MemoryLevel if level in bandwidths]
     return [
-        (near, far) for near, far in pairwise(known) if bandwidths[near].rate < bandwidths[far].rate
+        (near, far)
+        for near, far in _neighbours(bandwidths)
+        if bandwidths[near].rate < bandwidths[far].rate
     ]
+
+
+def _neighbours(bandwidths: Bandwidths) -> Iterable[tuple[MemoryLevel, MemoryLevel]]:
+    return pairwise([level for level in MemoryLevel if level in bandwidths])
+
+
+def too_slow(machine: Machine) -> set[str]:
+    """Names of the levels of which one is slower than the next one, both of them."""
+    return {str(level) for pair in inverted(machine.bandwidths) for level in pair}
 
 
 def warnings(machine: Machine) -> tuple[str, ...]:
@@ -33,12 +48,28 @@ def warnings(machine: Machine) -> tuple[str, ...]:
     Where other programs took much of the time, that explains odd ratios, so these are not told.
     """
     taken = list(busy(machine))
-    found = [*taken, *missing_levels(machine), *level_order(machine.bandwidths)]
+    found = [*taken, *held_back(machine), *too_fast(machine).values()]
+    found += [*missing_levels(machine), *level_order(machine.bandwidths), *no_plateau(machine)]
     if taken:
         return tuple(found)
+    found += unresolved(machine)
     if machine.device == "cpu":
         found += [*fp64_ratio(machine), *narrow_formats(machine)]
-    return (*found, *unsteady(machine))
+    return (*found, *below_sheet(machine), *unsteady(machine))
+
+
+def given(machine: Machine) -> tuple[str, ...]:
+    """Doubts about ceilings that a user gives: peaks that are those with sparsity, or above the data sheet."""
+    sparse = datasheets.sparse_peaks(machine)
+    fast = {name: text for name, text in too_fast(machine).items() if name not in sparse}
+    return (*map(_sparse, sparse), *fast.values())
+
+
+def _sparse(name: str) -> str:
+    return (
+        f"The peak of {_label(name)} is twice what the data sheet gives without structured sparsity: with it as the "
+        "roof every utilisation comes out at half. Use the dense peak."
+    )
 
 
 def is_disturbed(machine: Machine) -> bool:
@@ -47,12 +78,118 @@ def is_disturbed(machine: Machine) -> bool:
 
 
 def busy(machine: Machine) -> Iterable[str]:
-    """Processor time that went to other programs during the samples."""
+    """Processor time that went to other programs during the samples, or to other machines of the same host."""
     share = machine.facts.get("own_share")
     if isinstance(share, float) and share < _OWN_SHARE:
         yield (
             f"Other programs took {percent(1 - share, 0)} of the processor time meanwhile, so "
             "ceilings may be far too low: measure again on a quiet machine."
+        )
+    stolen = machine.facts.get("stolen_share")
+    if isinstance(stolen, float) and stolen > _STOLEN_SHARE:
+        yield (
+            f"The hypervisor gave {percent(stolen, 0)} of the processor time to other programs of its host, so "
+            "ceilings may be too low: measure again at a quieter time."
+        )
+
+
+def held_back(machine: Machine) -> Iterable[str]:
+    """A quota or heat that stopped or slowed the cores meanwhile."""
+    if _count(machine, "quota_hits"):
+        yield (
+            f"A quota of the container stopped this program {_count(machine, 'quota_hits')} times meanwhile: "
+            "medians are too low, and sustained rates are those of the quota."
+        )
+    if _count(machine, "throttles"):
+        yield (
+            f"Cores slowed down {_count(machine, 'throttles')} times meanwhile because they were too hot: "
+            "ceilings are those of a hot machine."
+        )
+
+
+def _count(machine: Machine, fact: str) -> int:
+    count = machine.facts.get(fact)
+    return count if isinstance(count, int) else 0
+
+
+def too_fast(machine: Machine) -> dict[str, str]:
+    """A sentence for each ceiling that is more than the hardware can do, by its name.
+
+    The limits are cores × width × clock, of which 105 % are allowed, and the data sheet, of which 101 %.
+    """
+    rates, found = _rates(machine), {}
+    for name, limit in limits.limits(machine).items():
+        if name in rates and rates[name] > _OVER_LIMIT * limit:
+            found[name] = (
+                f"{_label(name)} ({_rate(name, rates[name])}) is more than the cores can do "
+                f"({_rate(name, limit)} by their number, width and clock): its kernel counts work that it does not do, "
+                "or the clock was higher than it was measured."
+            )
+    for name, share in datasheets.shares(machine).items():
+        if share > datasheets.ABOVE:
+            found[name] = (
+                f"{_label(name)} ({_rate(name, rates[name])}) is {percent(share, 0)} of the data sheet at this clock: "
+                "its kernel counts work that it does not do, or the data are in a cache."
+            )
+    return found
+
+
+def below_sheet(machine: Machine) -> Iterable[str]:
+    """Ceilings far below the data sheet, named together."""
+    low = {n: s for n, s in datasheets.shares(machine).items() if s < datasheets.BELOW}
+    if low:
+        names = ", ".join(f"{_label(name)} {percent(share, 0)}" for name, share in low.items())
+        yield (
+            f"Less than {percent(datasheets.BELOW, 0)} of the data sheet: {names}. A limit of clock or power, another "
+            "program or the kernel holds them back."
+        )
+
+
+def _rates(machine: Machine) -> dict[str, float]:
+    rates = {str(level): ceiling.rate for level, ceiling in machine.bandwidths.items()}
+    return rates | {"_".join(pair): ceiling.rate for pair, ceiling in machine.peaks.items()}
+
+
+def _label(name: str) -> str:
+    return name.replace("_", " ") if "_" in name else name.upper()
+
+
+def _rate(name: str, rate: float) -> str:
+    unit = ("OP/s" if "int" in name else "FLOP/s") if "_" in name else "B/s"
+    return si(rate, unit)
+
+
+def unresolved(machine: Machine) -> Iterable[str]:
+    """Neighbouring levels that came out the same, with the reason as far as it is known."""
+    for near, far in _neighbours(machine.bandwidths):
+        first, second = machine.bandwidths[near], machine.bandwidths[far]
+        if second.rate * (1 - _doubt(first, second)) <= first.rate < _EQUAL * second.rate:
+            yield (
+                f"{near.label} and {far.label} are not resolved, both come out at about {si(first.rate, 'B/s')}: "
+                f"{_why_equal(machine, near, far)}."
+            )
+
+
+def _why_equal(machine: Machine, near: MemoryLevel, far: MemoryLevel) -> str:
+    limit = limits.limits(machine).get(str(near))
+    rate = machine.bandwidths[near].rate
+    if limit is not None and rate < _HALF_USED * limit:
+        share = percent(rate / limit, 0)
+        return (
+            f"the kernel takes {share} of what the cores can load, as one with vectors of half the width does, so "
+            f"{near.label} is a lower bound"
+        )
+    if far is MemoryLevel.DRAM:
+        return f"the cache sizes that the system tells may be wrong, or others fill {near.label}"
+    return "no kernel tells them apart, or the cache sizes that the system tells are wrong"
+
+
+def no_plateau(machine: Machine) -> Iterable[str]:
+    """A sweep in which no level shows."""
+    if machine.sweep is not None and not machine.sweep.plateaus:
+        yield (
+            "The sweep over working sets shows no plateau, also when measured again: other programs disturbed it, "
+            "so it confirms no level."
         )
 
 
