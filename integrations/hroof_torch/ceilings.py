@@ -97,6 +97,9 @@ def _cpu() -> Device:
     facts = {
         "threads": min(torch.get_num_threads(), len(cpus)),
         "cores": len(cpus),
+        "affinity": host.ranges(cpus),
+        "clock_limits": host.clock_limits(cpus),
+        "denormals": "flushed" if _flushes_denormals() else "kept",
         "cpu": model,
         "capability": torch.backends.cpu.get_cpu_capability(),
         "matrix_unit": matrix_unit,
@@ -134,6 +137,7 @@ def _settings() -> dict[str, Any]:
         },
         "environment": host.settings(_VARIABLES),
         "float32": float32_switches(),
+        "reductions": reduced_precision(),
     }
 
 
@@ -155,6 +159,21 @@ def float32_switches() -> dict[str, Any]:
         "mkldnn_matmul": _answer(lambda: backends.mkldnn.matmul.fp32_precision),
         "mkldnn": _answer(lambda: backends.mkldnn.enabled),
     }
+
+
+def reduced_precision() -> dict[str, Any]:
+    """Whether products may add up in less than fp32; None where PyTorch has no answer."""
+    matmul = torch.backends.cuda.matmul
+    return {
+        "fp16": _answer(lambda: matmul.allow_fp16_reduced_precision_reduction),
+        "bf16": _answer(lambda: matmul.allow_bf16_reduced_precision_reduction),
+        "fp16_accumulation": _answer(lambda: matmul.allow_fp16_accumulation),
+    }
+
+
+def _flushes_denormals(smallest: float = 5e-324) -> bool:
+    """Whether this thread computes with 0 instead of denormal numbers, as ``torch.set_flush_denormal`` makes it."""
+    return smallest * 1.0 == 0.0
 
 
 def _answer(question: Callable[[], Any]) -> Any:
