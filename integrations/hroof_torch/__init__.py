@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 try:
     import torch as _torch  # noqa: F401
@@ -25,6 +26,7 @@ __all__ = [
     "FRAMEWORK",
     "annotate",
     "capture",
+    "ceiling_facts",
     "ceiling_kernels",
     "device",
     "sweep_kernels",
@@ -49,6 +51,13 @@ def ceiling_kernels(device: Device) -> Iterator[CeilingKernel]:
     from hroof_torch import ceilings
 
     return ceilings.ceiling_kernels(device)
+
+
+def ceiling_facts(device: Device) -> dict[str, Any]:
+    """What a device did while its ceilings were measured: clocks, power, reasons for a lower clock."""
+    from hroof_torch import ceilings
+
+    return ceilings.ceiling_facts(device)
 
 
 def sweep_kernels(device: Device, sizes: Sequence[int]) -> Iterator[CeilingKernel]:

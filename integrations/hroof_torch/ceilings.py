@@ -13,7 +13,7 @@ from hroof.ceilings import host
 from hroof.errors import MissingError
 from hroof.integration import CeilingKernel, Device
 from hroof.units import MemoryLevel
-from hroof_torch import ceilings_cpu, ceilings_cuda, ceilings_sweep
+from hroof_torch import ceilings_cpu, ceilings_cuda, ceilings_cuda_sweep, ceilings_sweep
 
 _VARIABLES = (
     "ATEN_CPU_CAPABILITY",
@@ -73,7 +73,12 @@ def sweep_kernels(device: Device, sizes: Sequence[int]) -> Iterator[CeilingKerne
     """A kernel for each working set, all of one kind; see ``hroof.integration.Integration``."""
     if device.device == "cpu":
         return ceilings_sweep.cpu_sweep(device, sizes)
-    return iter(())
+    return ceilings_cuda_sweep.cuda_sweep_kernels(device, sizes)
+
+
+def ceiling_facts(device: Device) -> dict[str, Any]:
+    """What a device did while its ceilings were measured; see ``ceilings_cuda.conditions``."""
+    return {} if device.device == "cpu" else ceilings_cuda.conditions(device)
 
 
 def _devices() -> list[str]:
@@ -115,14 +120,7 @@ def _cpu() -> Device:
 def _cuda(index: int, properties: Any) -> Device:
     """Describe a GPU by ``torch.cuda.get_device_properties``."""
     l2 = int(getattr(properties, "L2_cache_size", 0))
-    facts = {
-        "capability": f"{properties.major}.{properties.minor}",
-        "multiprocessors": properties.multi_processor_count,
-        "memory": properties.total_memory,
-        "cuda": torch.version.cuda,
-        "cpu": host.cpu_model(),
-        **_settings(),
-    }
+    facts = {**ceilings_cuda.facts(properties), "cpu": host.cpu_model(), **_settings()}
     caches = {MemoryLevel.L2: l2} if l2 else {}
     return Device(f"cuda:{index}", properties.name, caches, shared_pipes=False, facts=facts)
 

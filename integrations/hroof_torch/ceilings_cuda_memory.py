@@ -17,7 +17,7 @@ from hroof.errors import MissingError
 from hroof.integration import CeilingKernel, Device
 from hroof.units import MemoryLevel
 from hroof_torch.ceilings_cuda_program import Launcher
-from hroof_torch.ceilings_cuda_timing import Prepared, Timer
+from hroof_torch.ceilings_cuda_timing import BATCH, Prepared, Timer
 
 KIB = 1024
 GRANULE = 16 * KIB
@@ -98,6 +98,7 @@ def window_kernel(
     window: int,
     *,
     near: bool,
+    batch: float = BATCH,
 ) -> Prepared:
     """Prepare reading windows.
 
@@ -108,6 +109,7 @@ def window_kernel(
         data: Gives at least so many bytes of memory.
         window: Bytes per block, which ``threads_for`` takes.
         near: Through L1; otherwise past it.
+        batch: Seconds of one call.
     """
     blocks, threads = multiprocessors(device), threads_for(window)
     passes = max(round(_PER_BLOCK / window), 1)
@@ -116,7 +118,7 @@ def window_kernel(
     kernel = "window_near" if near else "window_far"
     shape = blocks, threads
     launch = Launcher(device, kernel, shape, (memory, *numbers, never), prefer_l1=near)
-    return timer.batched(name, launch, float(blocks * window * passes))
+    return timer.batched(name, launch, float(blocks * window * passes), batch=batch)
 
 
 # --- caches -------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from hroof.integration import CeilingKernel, Device
 from hroof.units import Pipe, Precision
 from hroof_torch.ceilings_cuda_memory import random_values
 from hroof_torch.ceilings_cuda_program import capability
-from hroof_torch.ceilings_cuda_timing import Launch, Prepared, Timer, batch_size, elapsed
+from hroof_torch.ceilings_cuda_timing import BATCH, Launch, Prepared, Timer, batch_size, elapsed
 
 SUSTAINED = 0.2
 """Seconds of one call."""
@@ -29,6 +29,7 @@ _TRIAL = 5e-3
 _LONGEST_TRIAL = 0.04
 """Seconds of one product, after which no larger one is tried."""
 _SHARE_OF_FREE = 2
+_QUICK_STEP = 3
 _DTYPES = {
     Precision.FP64: torch.float64,
     Precision.FP32: torch.float32,
@@ -117,10 +118,11 @@ def product_kernels(
         timer: Of the device.
         free: Bytes that are free on it.
         own: Kernels of our own measure the vector units, so that products need not do it for fp16 and bf16.
-        trials: Tries the shapes, instead of ``try_shapes``.
+        trials: Tries the shapes, instead of ``try_shapes``. Where the device's facts ask for a ``quick`` measurement,
+            only some are tried, and nothing is sustained.
     """
     for precision in precisions(capability(device)):
-        shapes = fitting(precision, free)
+        shapes = fitting(precision, free)[:: _QUICK_STEP if device.facts.get("quick") else 1]
         tried = (trials or try_shapes)(device, precision, shapes)
         best = max(tried, key=lambda trial: trial.rate).shape if tried else shapes[0]
         yield from _kernels(device, timer, precision, best, own=own)
@@ -168,12 +170,13 @@ def _kernels(
     device: Device, timer: Timer, precision: Precision, shape: Shape, *, own: bool
 ) -> Iterator[CeilingKernel]:
     name = f"{op_name(precision)} {shape}"
-    # fp32 without tensor cores stays below the power limit.
-    batch = {} if precision is Precision.FP32 else {"batch": SUSTAINED}
+    # IEEE fp32, without tensor cores, stays below the power limit.
+    short = precision is Precision.FP32 or bool(device.facts.get("quick"))
+    batch = BATCH if short else SUSTAINED
 
     def prepare() -> Prepared:
         launch = product(device.device, precision, shape)
-        return timer.batched(name, launch, float(shape.flop), **batch)
+        return timer.batched(name, launch, float(shape.flop), batch=batch)
 
     def burst() -> Prepared:
         launch = product(device.device, precision, shape)
@@ -185,10 +188,10 @@ def _kernels(
         prepare,
         pipe=Pipe.MATRIX,
         precision=precision,
-        note=_SUSTAINED if batch else f"{_PRODUCT} {_FMA_UNIT}",
+        note=_PRODUCT if short else _SUSTAINED,
     )
     yield kernel
-    if batch:
+    if not short:
         yield dataclasses.replace(kernel, prepare=burst, note=_BURST, variant="burst")
     yield from vector_peaks(kernel, capability(device), own=own)
 
@@ -206,7 +209,7 @@ def vector_peaks(
     if kernel.precision is Precision.FP64 and able not in _FP64_TENSOR_CORES:
         yield dataclasses.replace(vector, note=f"{_PRODUCT} fp64 products run in the FMA units.")
     if kernel.precision is Precision.FP32:
-        yield vector
+        yield dataclasses.replace(vector, note=f"{_PRODUCT} {_FMA_UNIT}")
         for precision in () if own else (Precision.FP16, Precision.BF16):
             note = f"{_PRODUCT} PyTorch computes elementwise {precision} in fp32. {_FMA_UNIT}"
             yield dataclasses.replace(vector, precision=precision, note=note)

@@ -22,6 +22,8 @@ from hroof_torch.ceilings_cuda_timing import Prepared, Timer
 
 _FLOAT = 4
 _SHARE_OF_FREE = 2
+_BATCH = 5e-3
+"""Seconds of one call: there are many sizes, and a curve needs less exactness than a ceiling."""
 
 
 class Memory:
@@ -67,7 +69,7 @@ def cuda_sweep_kernels(device: Device, sizes: Sequence[int]) -> Iterator[Ceiling
 
 def _kernel(device: Device, timer: Timer, memory: Memory, window: int) -> CeilingKernel:
     def prepare() -> Prepared:
-        return window_kernel(device, timer, "sweep", memory.get, window, near=True)
+        return window_kernel(device, timer, "sweep", memory.get, window, near=True, batch=_BATCH)
 
     return CeilingKernel(
         f"read {window // 1024} KiB per multiprocessor",
