@@ -5,6 +5,7 @@ Every page of ncu has them under the same names; older versions lack some.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -158,7 +159,7 @@ def _texts(rows: Rows, name: str, first: Places | None, count: int) -> Any:
     import pandas as pd
 
     if rows.place(name) is None:
-        return pd.Categorical.from_codes(np.zeros(count, np.intp), pd.Index([""]))
+        return _blank(count)
     codes, texts = coded(rows, name)
     return pd.Categorical.from_codes(
         codes if first is None else codes[first], pd.Index(texts, dtype=object)
@@ -204,8 +205,7 @@ def _without_range(kernels: Any, places: NDArray[np.int64], states: Sequence[Ran
 
 def alike(one: pd.Series[Any], other: pd.Series[Any]) -> NDArray[np.bool_]:
     """Row by row, whether two columns of texts as categories say the same."""
-    mine, theirs = one.cat.categories.tolist(), other.cat.categories.tolist()
-    codes, others = one.cat.codes.to_numpy(), other.cat.codes.to_numpy()
+    (codes, mine), (others, theirs) = _coded(one), _coded(other)
     if mine != theirs:
         places = {text: at for at, text in enumerate(mine)}
         others = np.array([places.get(text, -1) for text in theirs])[others]
@@ -215,6 +215,19 @@ def alike(one: pd.Series[Any], other: pd.Series[Any]) -> NDArray[np.bool_]:
 
 def is_text(column: pd.Series[Any], text: str) -> NDArray[np.bool_]:
     """Row by row, whether a column of texts as categories has a text."""
-    return np.array([own == text for own in column.cat.categories], bool)[
-        column.cat.codes.to_numpy()
-    ]
+    codes, texts = _coded(column)
+    found: NDArray[np.bool_] = np.array([own == text for own in texts], bool)[codes]
+    return found
+
+
+def _coded(column: pd.Series[Any]) -> tuple[NDArray[np.integer[Any]], list[str]]:
+    whole: Any = column.array
+    return whole.codes, whole.categories.tolist()
+
+
+@functools.lru_cache(maxsize=8)
+def _blank(count: int) -> Any:
+    """Empty texts as categories."""
+    import pandas as pd
+
+    return pd.Categorical.from_codes(np.zeros(count, np.intp), pd.Index([""]))
