@@ -271,7 +271,8 @@ def named(
     """Which level each plateau is.
 
     As many plateaus as levels are the levels in their order, whatever the sizes: those that a hypervisor
-    tells may be wrong. Otherwise the outermost is DRAM if it reaches beyond twice the last cache, and
+    tells may be wrong. So are levels nearer than the first stated one, if there is a plateau for each
+    of them. Otherwise the outermost is DRAM if it reaches beyond twice the last cache, and
     the others are the order-preserving choice that lies best within the stated sizes. Without any sizes
     the outermost is DRAM and the others are caches from L1 on.
 
@@ -289,8 +290,10 @@ def named(
         nearest = list(MemoryLevel)[: len(MemoryLevel) - 1]
         found = dict(zip(nearest, inner, strict=False))
         return found | {MemoryLevel.DRAM: plateaus[-1]} if inner else {}
-    if len(inner) == len(stated):
-        return dict(zip([*(level for level, _ in stated), MemoryLevel.DRAM], plateaus, strict=True))
+    last = list(MemoryLevel).index(stated[-1][0]) + 1
+    for levels in ([level for level, _ in stated], list(MemoryLevel)[:last]):
+        if len(levels) == len(inner):
+            return dict(zip([*levels, MemoryLevel.DRAM], plateaus, strict=True))
     if plateaus and plateaus[-1].last > _ABOVE_LOWER * stated[-1][1]:
         return _fitting(inner, stated) | {MemoryLevel.DRAM: plateaus[-1]}
     return _fitting(plateaus, stated)
@@ -319,10 +322,22 @@ def _overlap(plateau: Plateau, edge: tuple[float, float]) -> float:
 
 
 def unexplained_knees(plateaus: Sequence[Plateau], caches: Mapping[MemoryLevel, int]) -> list[int]:
-    """Sizes, in bytes, at which the bandwidth falls though no stated cache is of that size within a factor of 2."""
-    stated = [size for _, size in _ordered(caches)]
+    """Sizes at which the bandwidth falls though no stated cache is of that size within a factor of 2.
+
+    Nothing is said about sizes below the first stated cache where that is not L1: nearer ones are not stated.
+
+    Args:
+        plateaus: From the cores outwards.
+        caches: Bytes of each cache, in the same sense as the plateaus.
+    """
+    stated = _ordered(caches)
+    if not stated:
+        return []
+    nearest, size = stated[0]
+    lowest = 0 if nearest is MemoryLevel.L1 else size
     return [
         plateau.last
         for plateau in plateaus[:-1]
-        if not any(1 / _NEAR <= plateau.last / size <= _NEAR for size in stated)
+        if plateau.last > lowest
+        and not any(1 / _NEAR <= plateau.last / own <= _NEAR for _, own in stated)
     ]

@@ -33,7 +33,7 @@ _DISTURBED = 0.25
 
 
 def caches_per_thread(owner: Device | Machine) -> dict[MemoryLevel, int]:
-    """Bytes of each cache that one thread has to itself when all of them run.
+    """Bytes of each cache that one thread (GPU: multiprocessor) has to itself when all of them run.
 
     A cache that several cores share is divided among the threads that run on them.
 
@@ -52,7 +52,15 @@ def caches_per_thread(owner: Device | Machine) -> dict[MemoryLevel, int]:
 
 
 def _threads(owner: Device | Machine) -> int:
-    return max(int(owner.facts.get("threads") or 1), 1)
+    """How many working sets there are at a time: one for each thread, or for each multiprocessor of a GPU."""
+    facts = owner.facts
+    number = facts.get("threads") if owner.device == "cpu" else facts.get("multiprocessors")
+    return max(int(number or 1), 1)
+
+
+def each(owner: Device | Machine) -> str:
+    """What has a working set of its own: ``thread`` or ``multiprocessor``."""
+    return "thread" if owner.device == "cpu" else "multiprocessor"
 
 
 def sweep_sizes(
@@ -183,12 +191,13 @@ def measure_sweep(
         clock: Seconds, monotonic.
         progress: Hears the kernel and the size before they are measured.
         seconds: To spend in all; the first round is finished even where it takes longer.
-        available: Asks for the bytes of free memory.
+        available: Asks for the bytes of free memory of a CPU; of other devices the integration knows.
     """
     offer = getattr(integration, "sweep_kernels", None)
     if offer is None:
         return Swept()
-    sizes = sweep_sizes(caches_per_thread(device), _threads(device), available())
+    room = available() if device.device == "cpu" else None
+    sizes = sweep_sizes(caches_per_thread(device), _threads(device), room)
     kernels, warnings = _offered(offer(device, sizes))
     curve = _Curve(clock, progress)
     _run(curve, kernels, seconds, clock)
@@ -257,16 +266,15 @@ def levels(sweep: Sweep, caches: Mapping[MemoryLevel, int]) -> dict[MemoryLevel,
     return named(plateaus(sweep), caches)
 
 
-def doubts(sweep: Sweep, caches: Mapping[MemoryLevel, int]) -> list[str]:
-    """What is doubtful about a sweep, one sentence each.
+def doubts(machine: Machine) -> list[str]:
+    """What is doubtful about a machine's sweep, one sentence each; nothing where it has none.
 
     It shows no step at all; or it was disturbed so much that its steps mean little; or it falls at a
     size far from every cache that the system tells of.
-
-    Args:
-        sweep: The curve with its plateaus.
-        caches: Bytes per thread, as ``caches_per_thread`` gives them.
     """
+    sweep, caches = machine.sweep, caches_per_thread(machine)
+    if sweep is None:
+        return []
     low = len(slower_than_larger(dict(zip(sweep.sizes, sweep.rates, strict=True))))
     if low > _DISTURBED * len(sweep.sizes):
         return [
@@ -277,9 +285,9 @@ def doubts(sweep: Sweep, caches: Mapping[MemoryLevel, int]) -> list[str]:
         return ["The sweep shows no step between two levels, so it tells nothing about them."]
     stated = ", ".join(f"{level.label} {si(size, 'B')}" for level, size in caches.items())
     return [
-        f"The sweep falls at {si(knee, 'B')} per thread, where the system tells of no cache "
-        f"({stated} per thread): a hypervisor may hide caches or give this machine a part of one."
-        for knee in (unexplained_knees(plateaus(sweep), caches) if caches else ())
+        f"The sweep falls at {si(knee, 'B')} per {each(machine)}, where the system tells of no cache "
+        f"({stated}): a hypervisor may hide caches or give this machine a part of one."
+        for knee in unexplained_knees(plateaus(sweep), caches)
     ]
 
 

@@ -14,17 +14,32 @@ from hroof.files import write_atomic
 from hroof.machine import Machine
 from hroof.report.artists import Artists
 from hroof.report.drawing import Drawing
-from hroof.report.look import FAINT, INK, MUTED, PAPER, subtitle
+from hroof.report.look import FAINT, INK, MUTED, PAPER, printable, subtitle
+from hroof.report.machine_drawing import MachineDrawing, SweepArtists, SweepDrawing
+from hroof.report.machine_scene import sweep_scene
 from hroof.report.scene import Spot, compose, spot
 from hroof.roofline import Point, points
 from hroof.units import MemoryLevel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from hroof.profile import Profile
 
-__all__ = ["FORMATS", "Artists", "Spot", "draw_file", "roofline", "svg"]
+__all__ = [
+    "FORMATS",
+    "Artists",
+    "Spot",
+    "SweepArtists",
+    "draw_file",
+    "figure",
+    "machine_figure",
+    "machine_roofline",
+    "roofline",
+    "svg",
+    "sweep",
+]
 
 FORMATS = ("png", "svg", "pdf")
 
@@ -70,7 +85,40 @@ def roofline(
         return drawing.draw(title or "Hierarchical Roofline", subtitle(machine))
 
 
-def svg(artists: Artists, *, text: bool = False) -> str:
+def machine_roofline(machine: Machine, *, ax: Axes | None = None) -> Artists:
+    """Draw the Roofline of a machine alone: every bandwidth, every floating-point peak, every ridge point.
+
+    What was measured is solid; peaks of counters and of the vendor's data sheet are dashed.
+
+    Args:
+        machine: Its ceilings.
+        ax: Draw here instead of on a figure of its own.
+
+    Raises:
+        MissingError: matplotlib is not installed.
+    """
+    with _style():
+        axes = _axes() if ax is None else ax
+        drawing = MachineDrawing(machine, axes, _renderer(axes))
+        return drawing.draw("Roofline of the machine", subtitle(machine))
+
+
+def sweep(machine: Machine, *, ax: Axes | None = None) -> SweepArtists:
+    """Draw the bandwidth over the working set, with its plateaus and the caches that the system tells.
+
+    Args:
+        machine: Without a sweep the figure says so.
+        ax: Draw here instead of on a figure of its own.
+
+    Raises:
+        MissingError: matplotlib is not installed.
+    """
+    with _style():
+        drawing = SweepDrawing(sweep_scene(machine), _axes() if ax is None else ax)
+        return drawing.draw("Bandwidth over the working set", printable(machine.name))
+
+
+def svg(artists: Artists | SweepArtists, *, text: bool = False) -> str:
     """The chart as SVG, the same bytes for the same chart.
 
     Args:
@@ -96,18 +144,57 @@ def draw_file(
         MissingError: matplotlib is not installed.
         OutputError: It cannot be written there.
     """
-    path = Path(path)
-    kind = path.suffix.lower().removeprefix(".")
+    kind = _kind(path)
+    artists = roofline(points(profile, machine, by), machine, title=profile.name)
+    return _save(artists.figure, Path(path), kind)
+
+
+def figure(machine: Machine, path: str | Path) -> Path:
+    """Draw a machine into a file: its Roofline, and below it its sweep where it has one.
+
+    Args:
+        machine: Its ceilings.
+        path: The ending says the format.
+
+    Raises:
+        UsageError: The ending is none of png, svg and pdf.
+        MissingError: matplotlib is not installed.
+        OutputError: It cannot be written there.
+    """
+    kind = _kind(path)
+    return _save(machine_figure(machine).figure, Path(path), kind)
+
+
+def machine_figure(machine: Machine) -> Artists:
+    """The Roofline of a machine, and on the same figure below it its sweep where it has one.
+
+    Raises:
+        MissingError: matplotlib is not installed.
+    """
+    if machine.sweep is None:
+        return machine_roofline(machine)
+    with _style():
+        both = _figure(height=12.6)
+        roofs = machine_roofline(machine, ax=both.add_axes((0.068, 0.5, 0.725, 0.44)))
+        sweep(machine, ax=both.add_axes((0.068, 0.09, 0.725, 0.3)))
+    return roofs
+
+
+def _kind(path: str | Path) -> str:
+    kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in FORMATS:
         raise UsageError(
-            f"A chart cannot be written as {path.name!r}.", f"End it in one of {FORMATS}."
+            f"A chart cannot be written as {Path(path).name!r}.", f"End it in one of {FORMATS}."
         )
-    artists = roofline(points(profile, machine, by), machine, title=profile.name)
+    return kind
+
+
+def _save(drawn: Figure, path: Path, kind: str) -> Path:
     dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
     with _style():
         write_atomic(
             path,
-            lambda temporary: artists.figure.savefig(
+            lambda temporary: drawn.savefig(
                 temporary, format=kind, dpi=160, metadata=dates[kind], facecolor=PAPER
             ),
         )
@@ -140,16 +227,20 @@ def _matplotlib() -> Any:
 
 
 def _axes() -> Axes:
+    return _figure().add_axes((0.068, 0.17, 0.725, 0.745))
+
+
+def _figure(height: float = 7.2) -> Figure:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(12.0, 7.2), dpi=100)
-    FigureCanvasAgg(figure)
-    return figure.add_axes((0.068, 0.17, 0.725, 0.745))
+    empty = Figure(figsize=(12.0, height), dpi=100)
+    FigureCanvasAgg(empty)
+    return empty
 
 
 def _renderer(axes: Axes) -> Any:
     from matplotlib.backends.backend_agg import RendererAgg
 
-    figure: Any = axes.get_figure()
-    return RendererAgg(*map(int, figure.bbox.size), figure.dpi)
+    whole: Any = axes.get_figure()
+    return RendererAgg(*map(int, whole.bbox.size), whole.dpi)

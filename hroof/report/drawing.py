@@ -91,7 +91,7 @@ class Drawing:
         axes.set_ylim(*self.scene.ylim)
         axes.set_xlabel("Arithmetic intensity [FLOP/byte]", fontsize=10)
         axes.set_ylabel("Performance [FLOP/s]", fontsize=10)
-        for axis, tick in ((axes.xaxis, _plain_tick), (axes.yaxis, _si_tick)):
+        for axis, tick in ((axes.xaxis, _plain_tick), (axes.yaxis, si_tick)):
             axis.set_major_formatter(tick)
             axis.set_minor_formatter("")
         axes.grid(which="major", color=GRID, linewidth=0.7)
@@ -336,8 +336,11 @@ class Drawing:
         line.remove()
         return line
 
+    def _keys(self) -> list[Key]:
+        return legend(self.scene)
+
     def _legend(self) -> None:
-        keys = legend(self.scene)
+        keys = self._keys()
         if not keys:
             return
         box = self.axes.legend(
@@ -365,6 +368,6 @@ def _plain_tick(value: float, _position: float | None) -> str:
     return f"{value:g}"
 
 
-def _si_tick(value: float, _position: float | None) -> str:
+def si_tick(value: float, _position: float | None) -> str:
     """A power of ten with an SI prefix: ``100 G``."""
     return si(value, "", 1 + round(math.log10(value)) % 3)
