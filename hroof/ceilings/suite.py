@@ -104,9 +104,12 @@ def measure(
     swept = _sweep(integration, found, _sweep_seconds(plan, only), senses.clock, progress)
     machine = again(bench, plan, lambda: _machine(found, bench, swept.sweep))
     bench.release()
+    told = dict(_told(integration, found))
+    doubts += told.pop("doubts", [])
+    machine = _with_clocks(machine, told.get("clocks", {}))
     facts = {
         **machine.facts,
-        **_told(integration, found),
+        **told,
         **signs.facts(before, senses.look()),
         **({"only": sorted(only)} if only else {}),
         "framework": integration.FRAMEWORK,
@@ -247,9 +250,27 @@ def _limits(device: Device) -> dict[str, Any]:
 
 
 def _told(integration: Integration, device: Device) -> Mapping[str, Any]:
-    """What the integration saw of the device meanwhile: clocks, power, reasons to throttle."""
+    """What the integration saw of the device meanwhile: clocks, power, reasons to throttle.
+
+    ``clocks`` are those of the cores in Hz, by name of the kernel; ``doubts`` are sentences for the warnings.
+    """
     tell = getattr(integration, "ceiling_facts", None)
     return {} if tell is None else tell(device)
+
+
+def _with_clocks(machine: Machine, clocks: Mapping[str, float]) -> Machine:
+    """The ceilings with the clock that the integration saw during the kernel that won."""
+
+    def clocked(ceiling: Ceiling) -> Ceiling:
+        return dataclasses.replace(ceiling, clock=clocks.get(ceiling.kernel, ceiling.clock))
+
+    return dataclasses.replace(
+        machine,
+        peaks={pair: clocked(ceiling) for pair, ceiling in machine.peaks.items()},
+        bandwidths={level: clocked(ceiling) for level, ceiling in machine.bandwidths.items()},
+        launch_cost=None if machine.launch_cost is None else clocked(machine.launch_cost),
+        others={name: clocked(ceiling) for name, ceiling in machine.others.items()},
+    )
 
 
 def _machine(device: Device, bench: Bench, sweep: Sweep | None) -> Machine:

@@ -16,6 +16,7 @@ from hroof.counters import CLOCK
 from hroof.integration import CeilingKernel, Device
 from hroof.units import MemoryLevel
 from hroof_torch import ceilings_cuda_nvml as nvml
+from hroof_torch.ceilings_cuda_limits import per_cycle
 from hroof_torch.ceilings_cuda_memory import (
     L1_SIZES,
     copies,
@@ -53,12 +54,8 @@ class Measuring:
             found["gpu"] = during
         if self.timer.utilization is not None:
             found["utilization_before"] = self.timer.utilization
-        return found
-
-    def warnings(self) -> list[str]:
-        """What is doubtful about the ceilings, one sentence each."""
-        during = nvml.summary(look for looks in self.timer.looks.values() for look in looks)
-        return nvml.warnings(self.timer.utilization, during)
+        doubts = nvml.warnings(self.timer.utilization, during)
+        return {**found, "doubts": doubts} if doubts else found
 
     def _looks(self) -> dict[str, dict[str, Any]]:
         return {name: nvml.summary(looks) for name, looks in self.timer.looks.items()}
@@ -104,24 +101,20 @@ def conditions(device: Device) -> dict[str, Any]:
     Returns:
         ``clock``: of the SMs during the compute kernels, Hz, the median over kernels; ``clocks``: the same by kernel;
         ``gpu``: clocks (Hz), power (W), temperature (°C) and reasons for a lower clock over the whole measurement;
-        ``utilization_before``: share of the time in which other programs used it. What is not known is left out.
+        ``utilization_before``: share of the time in which other programs used it; ``doubts``: what may have spoilt
+        the ceilings, one sentence each. What is not known is left out.
     """
     found = _measuring.get(device.device)
     return {} if found is None else found.conditions()
-
-
-def doubts(device: Device) -> list[str]:
-    """What made the ceilings of a device doubtful while they were measured, one sentence each."""
-    found = _measuring.get(device.device)
-    return [] if found is None else found.warnings()
 
 
 def facts(properties: Any) -> dict[str, Any]:
     """What identifies a GPU beside its name, by ``torch.cuda.get_device_properties``.
 
     Returns:
-        Capability, multiprocessors, memory, CUDA version; the caches, one L1 per multiprocessor; and of NVML driver,
-        highest clocks, power limit and whether it is a part of a GPU.
+        Capability, multiprocessors, memory, CUDA version; the caches, one L1 per multiprocessor; what each of the
+        ``units`` can do ``per_cycle``; and of NVML driver, highest clocks, power limit and whether it is a part of a
+        GPU.
     """
     known = nvml.find(properties)
     return {
@@ -130,6 +123,8 @@ def facts(properties: Any) -> dict[str, Any]:
         "memory": properties.total_memory,
         "cuda": torch.version.cuda,
         "caches": _caches(properties),
+        "units": properties.multi_processor_count,
+        "per_cycle": per_cycle((properties.major, properties.minor)),
         **(known.facts() if known is not None else {}),
     }
 
@@ -172,7 +167,7 @@ def _prepared(
     one = torch.ones(1, dtype=torch.float32, device=device.device)
     launch = way(one)
     # One launch of it holds a thousand, so it is a batch already.
-    return timer.batched("launch", launch, float(_LAUNCHES), batch=0.0)
+    return timer.batched("neg_", launch, float(_LAUNCHES), batch=0.0)
 
 
 def _one_by_one(one: torch.Tensor) -> Callable[[], Any]:

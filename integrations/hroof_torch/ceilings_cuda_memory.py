@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import torch
 
@@ -17,7 +18,7 @@ from hroof.errors import MissingError
 from hroof.integration import CeilingKernel, Device
 from hroof.units import MemoryLevel
 from hroof_torch.ceilings_cuda_program import Launcher
-from hroof_torch.ceilings_cuda_timing import BATCH, Prepared, Timer
+from hroof_torch.ceilings_cuda_timing import BATCH, Launch, Prepared, Timer
 
 KIB = 1024
 GRANULE = 16 * KIB
@@ -267,51 +268,64 @@ def memory_kernels(
         own: Whether kernels of our own can be compiled.
     """
     nbytes, enough = memory_bytes(device, free)
-    arrays = Arrays(device.device, nbytes)
     doubt = "" if enough else " Too little free memory: some of it may come from L2."
-    for name, variant, prepare, note in _ways(device, timer, arrays, own=own):
+    for way in _ways(device, timer, Arrays(device.device, nbytes), own=own):
         kernel = CeilingKernel(
-            f"{name} {nbytes // 1024**2} MiB",
+            way.name,
             "bandwidth",
-            prepare,
+            way.prepare,
             level=MemoryLevel.DRAM,
-            note=note + doubt,
-            how="measured" if name == "read" else "framework-reachable",
+            note=way.note + doubt,
+            how="measured" if way.own else "framework-reachable",
         )
-        if variant != "write":
+        if way.variant != "write":
             yield kernel
-        yield dataclasses.replace(kernel, variant=variant)
+        yield dataclasses.replace(kernel, variant=way.variant)
 
 
-def _ways(
-    device: Device, timer: Timer, arrays: Arrays, *, own: bool
-) -> Iterator[tuple[str, str, Callable[[], Prepared], str]]:
-    """Name, variant, preparation and what is counted, of every way to use the device's memory."""
-    nbytes = float(arrays.nbytes)
+@dataclass(frozen=True)
+class Way:
+    """One way to use the device's memory: which rate it is, what is counted, and whether the kernel is our own."""
+
+    name: str
+    variant: str
+    note: str
+    prepare: Callable[[], Prepared]
+    own: bool = False
+
+
+def _ways(device: Device, timer: Timer, arrays: Arrays, *, own: bool) -> Iterator[Way]:
+    nbytes, size = float(arrays.nbytes), f"{arrays.nbytes // 1024**2} MiB"
     window = whole_window(nbytes / multiprocessors(device))
-
-    def read() -> Prepared:
-        return window_kernel(device, timer, "read", lambda _: arrays.get(0), window, near=False)
-
-    def add_up() -> Prepared:
-        first = arrays.get(0)
-        return timer.batched("sum", lambda: first.sum(), nbytes)
-
-    def copy() -> Prepared:
-        first, second = arrays.get(0), arrays.get(1)
-        return timer.batched("copy_", lambda: second.copy_(first), 2 * nbytes)
-
-    def both() -> Prepared:
-        second = arrays.get(1)
-        return timer.batched("mul_", lambda: second.mul_(1.0), 2 * nbytes)
-
-    def write() -> Prepared:
-        second = arrays.get(1)
-        return timer.batched("fill_", lambda: second.fill_(1.0), nbytes)
-
     if own and window:
-        yield "read", "read", read, _READ
-    yield "sum", "read", add_up, _READ
-    yield "copy_", "copy", copy, _BOTH
-    yield "mul_", "in place", both, "Reads and writes in place are counted."
-    yield "fill_", "write", write, "Writes are counted; nothing is read."
+        name = f"read {size}"
+
+        def read() -> Prepared:
+            return window_kernel(device, timer, name, lambda _: arrays.get(0), window, near=False)
+
+        yield Way(name, "read", _READ, read, own=True)
+
+    def way(op: str, variant: str, note: str, work: float, launch: Callable[[], Launch]) -> Way:
+        title = f"{op} {size}"
+        return Way(title, variant, note, lambda: timer.batched(title, launch(), work))
+
+    def add_up() -> Launch:
+        first = arrays.get(0)
+        return lambda: first.sum()
+
+    def copy() -> Launch:
+        first, second = arrays.get(0), arrays.get(1)
+        return lambda: second.copy_(first)
+
+    def both() -> Launch:
+        second = arrays.get(1)
+        return lambda: second.mul_(1.0)
+
+    def write() -> Launch:
+        second = arrays.get(1)
+        return lambda: second.fill_(1.0)
+
+    yield way("sum", "read", _READ, nbytes, add_up)
+    yield way("copy_", "copy", _BOTH, 2 * nbytes, copy)
+    yield way("mul_", "in place", "Reads and writes in place are counted.", 2 * nbytes, both)
+    yield way("fill_", "write", "Writes are counted; nothing is read.", nbytes, write)

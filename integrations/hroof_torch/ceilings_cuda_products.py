@@ -192,7 +192,9 @@ def _kernels(
     )
     yield kernel
     if not short:
-        yield dataclasses.replace(kernel, prepare=burst, note=_BURST, variant="burst")
+        yield dataclasses.replace(
+            kernel, name=f"{name} burst", prepare=burst, note=_BURST, variant="burst"
+        )
     yield from vector_peaks(kernel, capability(device), own=own)
 
 
