@@ -44,7 +44,7 @@ def render(profile: Profile, machine: Machine | None, by: Sequence[str] = ("laye
     report = _collect(profile, machine, tuple(by))
     document = to_json(profile, machine, by)
     data, kept = inline.fitting(document, MAX_JSON)
-    page: str = _template().render(
+    page: str = template("report.html").render(
         title=printable(profile.name),
         card=_card(report),
         tiles=_tiles(report),
@@ -69,7 +69,12 @@ def render(profile: Profile, machine: Machine | None, by: Sequence[str] = ("laye
     return page
 
 
-def _template() -> Any:
+def template(name: str) -> Any:
+    """A page to fill in, whatever is filled in made safe.
+
+    Raises:
+        MissingError: jinja2 is not installed.
+    """
     try:
         import jinja2
     except ImportError as error:
@@ -85,7 +90,7 @@ def _template() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("report.html")
+    return environment.get_template(name)
 
 
 def _clean(value: object) -> object:

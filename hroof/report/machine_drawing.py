@@ -128,7 +128,9 @@ class SweepDrawing:
         plateaus = {step.key: self._plateau(scene, step.key) for step in scene.steps}
         ceilings = {step.key: self._ceiling(scene, step.key) for step in scene.ceilings}
         self._legend(scene)
-        caption = "\n".join(textwrap.wrap(printable(scene.caption), _WIDTH))
+        caption = "\n".join(
+            textwrap.wrap(printable(" ".join([scene.about, *scene.doubts])), _WIDTH)
+        )
         self.axes.text(-0.06, -0.15, caption, fontsize=7.5, color=MUTED, va="top", **place)
         return SweepArtists(self.figure, self.axes, curve, plateaus, ceilings, caches, caption)
 

@@ -205,7 +205,8 @@ class SweepScene:
         xlim: Limits in bytes.
         ylim: Limits in B/s.
         each: What has a set of this size: ``thread`` or ``multiprocessor``.
-        caption: What was swept, and what is doubtful about it.
+        about: What was swept.
+        doubts: What is doubtful about it, one sentence each.
     """
 
     sizes: tuple[int, ...]
@@ -216,7 +217,8 @@ class SweepScene:
     xlim: tuple[float, float]
     ylim: tuple[float, float]
     each: str
-    caption: str
+    about: str
+    doubts: tuple[str, ...]
 
 
 def sweep_scene(machine: Machine) -> SweepScene | None:
@@ -239,7 +241,8 @@ def sweep_scene(machine: Machine) -> SweepScene | None:
         xlim=(min(sizes) / 1.3, max(*sizes, *caches.values(), 0) * 1.3),
         ylim=(min(shown) / 2, max(shown) * 5),
         each=each(machine),
-        caption=" ".join([_swept(sweep, each(machine)), *doubts(machine)]),
+        about=_swept(sweep, each(machine)),
+        doubts=tuple(doubts(machine)),
     )
 
 
