@@ -51,13 +51,13 @@ class Ceiling:
     rate: float
     how: How = "framework-reachable"
     kernel: str = ""
-    median: float = float("nan")
-    spread: float = float("nan")
+    median: float = math.nan
+    spread: float = math.nan
     samples: int = 0
     note: str = ""
     threads: int = 0
     size: int | None = None
-    clock: float = float("nan")
+    clock: float = math.nan
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hroof.ceilings import differences
 from hroof.findings.finding import Finding, Verdict, titled
 from hroof.machine import Machine
 from hroof.roofline import (
@@ -39,7 +40,16 @@ CONTENDED = 20.0
 DISTURBED_SPREAD = 0.5
 ROUNDING = 1e-9
 _NAMED = 5
-_COMPARED = ("threads", "float32")
+_COMPARED = (
+    "threads",
+    "affinity",
+    "clock_limits",
+    "float32",
+    "reductions",
+    "denormals",
+    "driver",
+)
+"""Facts of run and ceilings that decide how fast kernels are, or what they compute in."""
 
 
 def warnings(profile: Profile, machine: Machine | None) -> list[str]:
@@ -183,12 +193,14 @@ def _settings(profile: Profile, machine: Machine) -> list[str]:
     """Settings under which run and ceilings were measured, where they differ."""
     facts = profile.run.get("facts")
     run: Mapping[str, Any] = facts if isinstance(facts, Mapping) else {}
-    both = [key for key in _COMPARED if key in run and key in machine.facts]
     return [
-        f"Settings differ: {key} was {run[key]} in the run and {machine.facts[key]} for the ceilings."
-        for key in both
-        if run[key] != machine.facts[key]
+        f"Settings differ: {name} was {_said(here)} in the run and {_said(there)} for the ceilings."
+        for name, here, there in differences(run, machine.facts, _COMPARED)
     ]
+
+
+def _said(value: object) -> str:
+    return "unset" if value is None else str(value)
 
 
 def _above_roof(found: list[Point]) -> list[str]:

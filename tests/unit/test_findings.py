@@ -437,6 +437,17 @@ class TestWarnings:
         assert warnings(profile, machine) == [text]
         assert warnings(profile, build.machine(facts={"threads": 2})) == []
 
+    def test_of_several_switches_only_those_that_differ_are_told(
+        self, build: SimpleNamespace
+    ) -> None:
+        run = {"reductions": {"fp16": True, "bf16": True}, "denormals": "kept", "affinity": "0-1"}
+        ceilings = {"reductions": {"fp16": True, "bf16": False}, "denormals": "flushed"}
+        profile = Profile.from_rows(build.rows(), build.run() | {"facts": run})
+        assert warnings(profile, build.machine(facts=ceilings)) == [
+            "Settings differ: reductions bf16 was True in the run and False for the ceilings.",
+            "Settings differ: denormals was kept in the run and flushed for the ceilings.",
+        ]
+
     def test_few_and_unequal_steps(self, build: SimpleNamespace) -> None:
         one = Profile.from_rows(build.rows((1.0,)), build.run())
         assert warnings(one, build.machine()) == ["Only 1 step was captured: noise is unknown."]

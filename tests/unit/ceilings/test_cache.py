@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from hroof.ceilings import Plan, cache_folder, cached, checks
+from hroof.ceilings import Plan, Senses, cache_folder, cached, checks, known, listed, renewed
 from hroof.ceilings.cache import better, cache_path
-from hroof.machine import Machine
+from hroof.ceilings.signs import Signs
+from hroof.machine import Machine, Sweep
 from hroof.units import MemoryLevel, Pipe, Precision
 
 PLAN = Plan(seconds=0.001, spread_seconds=0.001)
@@ -36,8 +37,12 @@ def chip(fake: SimpleNamespace) -> Any:
 @pytest.fixture
 def get(chip: Any, clock: Any) -> Any:
     """Asks for the ceilings of the chip on the fake clock."""
-    how = {"clock": clock, "own_clock": clock, "plan": PLAN}
-    return lambda **more: cached(chip, **(how | more))
+    return lambda own=1.0, **more: cached(chip, plan=PLAN, senses=senses(clock, own), **more)
+
+
+def senses(clock: Any, own: float = 1.0) -> Senses:
+    """A fake clock, of which this thread has a share; nothing else is seen."""
+    return Senses(clock, lambda: own * clock.now, lambda: None, Signs)
 
 
 def test_the_second_time_nothing_is_measured(folder: Path, chip: Any, get: Any) -> None:
@@ -110,7 +115,7 @@ def test_racing_writers_leave_one_whole_file(folder: Path, chip: Any, get: Any) 
 def test_a_disturbed_measurement_is_repeated_twice(
     folder: Path, chip: Any, get: Any, clock: Any
 ) -> None:
-    busy = {"own_clock": lambda: 0.5 * clock.now}
+    busy = {"own": 0.5}
     for searches, attempts in ((1, 1), (2, 2), (3, 3), (3, 3)):
         machine = get(**busy)
         assert chip.searches == searches
@@ -121,7 +126,7 @@ def test_a_disturbed_measurement_is_repeated_twice(
 def test_a_quiet_repetition_ends_the_disturbance(
     folder: Path, chip: Any, get: Any, clock: Any
 ) -> None:
-    get(own_clock=lambda: 0.5 * clock.now)
+    get(own=0.5)
     assert get().warnings == ()
     get()
     assert chip.searches == 2
@@ -213,3 +218,100 @@ def test_without_the_variable_it_is_the_user_cache_of_the_system(
 
     monkeypatch.delenv("HROOF_CACHE", raising=False)
     assert cache_folder() == Path(platformdirs.user_cache_dir("hroof", appauthor=False))
+
+
+# --- conditions that have changed ---------------------------------------------------------------
+
+
+def test_what_changes_from_job_to_job_leaves_the_file_and_makes_it_stale(
+    folder: Path, chip: Any, get: Any
+) -> None:
+    chip.facts |= {"affinity": "0-1", "clock_limits": {"governor": "performance"}}
+    assert get().warnings == ()
+    chip.facts |= {"affinity": "2-3", "clock_limits": {"governor": "powersave"}}
+    machine = get()
+    assert chip.searches == 1
+    assert machine.warnings == (
+        "These ceilings are stale: affinity was 0-1 when they were measured and is 2-3 now. "
+        "clock_limits governor was performance when they were measured and is powersave now. "
+        "Measure again with: hroof ceilings --refresh",
+    )
+    again = known(chip)
+    assert again is not None and again.warnings == machine.warnings
+    assert get(refresh=True).warnings == ()
+
+
+# --- only some ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def renew(chip: Any, clock: Any) -> Any:
+    """Measures some ceilings of the chip again, on the fake clock."""
+    return lambda *only: renewed(chip, only=only, plan=PLAN, senses=senses(clock))
+
+
+def test_some_ceilings_are_replaced_and_the_others_stay(
+    folder: Path, chip: Any, get: Any, renew: Any, fake: SimpleNamespace
+) -> None:
+    before = get()
+    chip.kernels = [fake.level("fold", 280e9, MemoryLevel.L1), *chip.kernels[1:]]
+    after = renew("l1")
+    assert after.bandwidths[MemoryLevel.L1].kernel == "fold"
+    assert after.bandwidths[MemoryLevel.L1].rate < before.bandwidths[MemoryLevel.L1].rate
+    assert after.bandwidths[MemoryLevel.L2] == before.bandwidths[MemoryLevel.L2]
+    assert set(after.facts["candidates"]) == {"L1", "L2"}
+    assert after.facts["measured_at"] == before.facts["measured_at"]
+    assert list(after.facts["renewed"]) == ["l1"] and after.facts["only"] == []
+    assert get() == after and chip.searches == 2
+
+
+def test_doubts_follow_the_ceilings(
+    folder: Path, chip: Any, get: Any, renew: Any, fake: SimpleNamespace
+) -> None:
+    l2 = chip.kernels[1]
+    chip.kernels = [fake.level("slow", 100e9, MemoryLevel.L1), l2]
+    assert "slower than L2" in get().warnings[0]
+    chip.kernels = [fake.level("fold", 300e9, MemoryLevel.L1), l2]
+    assert renew("l1").warnings == ()
+
+
+def test_some_ceilings_alone_serve_nobody_who_wants_all(
+    folder: Path, chip: Any, get: Any, renew: Any
+) -> None:
+    assert renew("l1").facts["only"] == ["l1"]
+    assert known(chip) is None
+    assert renew("l2").facts["only"] == ["l1", "l2"]
+    assert set(renew("l2").bandwidths) == {MemoryLevel.L1, MemoryLevel.L2}
+    assert get().facts.get("only") is None
+    assert known(chip) is not None
+
+
+def test_a_disturbed_measurement_stays_disturbed_when_some_are_renewed(
+    folder: Path, chip: Any, get: Any, renew: Any
+) -> None:
+    get(own=0.5)
+    assert renew("l1").facts["own_share"] == pytest.approx(0.5)
+
+
+def test_rates_beside_the_ceilings_and_the_sweep_are_kept(fake: SimpleNamespace) -> None:
+    sweep = Sweep((1024, 2048), (2e9, 1e9))
+    before = Machine("chip", others={"dram copy": fake.ceiling(1e9)}, sweep=sweep)
+    now = Machine("chip", others={"dram triad": fake.ceiling(2e9)})
+    both = better(before, now)
+    assert set(both.others) == {"dram copy", "dram triad"} and both.sweep == sweep
+
+
+# --- the list -----------------------------------------------------------------------------------
+
+
+def test_the_newest_machine_is_listed_first_and_damaged_ones_are_left_out(
+    tmp_path: Path,
+) -> None:
+    for name, when in (("a", "2026-01-01T00:00:00+00:00"), ("b", "2026-02-01T00:00:00+00:00")):
+        Machine(name, facts={"measured_at": when}).save(
+            tmp_path / f"ceilings-torch-cpu-{name}.json"
+        )
+    (tmp_path / "ceilings-torch-cpu-c.json").write_text("{")
+    Machine("other").save(tmp_path / "machine.json")
+    assert [kept.machine.name for kept in listed(tmp_path)] == ["b", "a"]
+    assert listed(tmp_path / "absent") == []
