@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from hroof.kernels import display_name
 from hroof.units import number
 
+COLLECT_FLOP = "Collect with hroof run --counters, which asks for every FLOP counter of the chip."
+"""What to do where hardware was to count and did not count FLOP."""
+
 
 @dataclass(frozen=True)
 class Finding:

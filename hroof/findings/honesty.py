@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hroof.ceilings import differences
-from hroof.findings.finding import Finding, Verdict, titled
+from hroof.findings.finding import COLLECT_FLOP, Finding, Verdict, titled
 from hroof.machine import Machine
 from hroof.roofline import (
     Point,
@@ -283,15 +283,18 @@ def _objections(
         share = percent(whole.time_spread, 0)
         why = f"Steps differ by {share} of their median."
         found.append((why, "Collect again on an idle machine."))
-    found += _uncovered(machine, whole)
+    found += _uncovered(profile, machine, whole)
     return found
 
 
-def _uncovered(machine: Machine | None, whole: Point) -> list[tuple[str, str]]:
+def _uncovered(profile: Profile, machine: Machine | None, whole: Point) -> list[tuple[str, str]]:
+    remedy = "Register FLOP rules for the ops that the coverage names."
+    if profile.counters is not None:
+        remedy = COLLECT_FLOP
     counted = 1 - whole.uncounted_time / whole.time
     if counted < NO_VERDICT_COVERAGE:
         why = f"Only {percent(counted)} of the launch time has known FLOP."
-        return [(why, "Register FLOP rules for the ops that the coverage names.")]
+        return [(why, remedy)]
     bounded = whole.bounded_time / whole.time
     if machine is not None and bounded < NO_VERDICT_COVERAGE:
         why = f"Only {percent(bounded)} of the launch time has a bound."

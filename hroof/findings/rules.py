@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hroof.findings.finding import Finding, launches_text, severity_of, titled
+from hroof.findings.finding import COLLECT_FLOP, Finding, launches_text, severity_of, titled
 from hroof.findings.honesty import disturbed
 from hroof.machine import Machine
 from hroof.roofline import (
@@ -319,9 +319,12 @@ def no_rule(run: Context) -> list[Finding]:
         (known.ops_without_rule, "has no FLOP rule", "Register a FLOP rule for it."),
         (known.ops_unjoined, "found no count", "Collect again with constant shapes."),
     )
+    if run.profile.counters is not None:
+        everything = {**known.ops_without_rule, **known.ops_unjoined}
+        reasons = ((everything, "has unknown FLOP", COLLECT_FLOP), ({}, "", ""))
     return [
         run.finding(
-            "no-rule", f"{op} {fact} and takes {percent(share)} of the launch time.", 0.0, share,
+            "no-rule", f"{titled(op, run.subject)} {fact} and takes {percent(share)} of the launch time.", 0.0, share,
             f"{remedy} Until then its layers have no verdict.", "Nothing: its bound is unknown.",
         )
         for shares, fact, remedy in reasons

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hroof.findings import Finding, findings, verdict, warnings
+from hroof.kernels import display_name
 from hroof.machine import Ceiling, Machine
 from hroof.report import cells
 from hroof.report.grid import Grid, show
@@ -158,9 +159,16 @@ def _coverage(profile: Profile) -> str:
     if containers > 0:
         text += f"; {percent(containers)} rests on the model itself or a container"
     if known.ops_without_rule:
-        named = ", ".join(f"{op} {percent(share)}" for op, share in known.ops_without_rule.items())
-        text += f"; no FLOP rule: {named}"
+        shares = known.ops_without_rule.items()
+        named = ", ".join(f"{_short(op)} {percent(share)}" for op, share in shares)
+        fact = "no FLOP rule" if profile.counters is None else "FLOP unknown"
+        text += f"; {fact}: {named}"
     return f"{text}."
+
+
+def _short(op: str) -> str:
+    """An op as it is; a kernel without arguments."""
+    return display_name(op) if "(" in op else op
 
 
 def _ceilings(machine: Machine | None) -> str:

@@ -6,6 +6,7 @@ import math
 from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -561,3 +562,17 @@ class TestKernelsWithoutLayers:
         launches.loc[0, "layer"] = "fc"
         found = findings(Profile.from_rows(launches), build.machine())
         assert [f.title.split(" takes ")[0] for f in found if f.kind == "memory"] == ["Layer fc"]
+
+    def test_unknown_flop_of_kernels_want_counters_not_rules(self, build: SimpleNamespace) -> None:
+        rows = [build.row(None, "other", None, 100, kernel=self.KERNELS[0], source_flop="missing",
+                          source_time="counter")]  # fmt: skip
+        counters = pd.DataFrame({"gpu__time_duration.sum": [1e-4]})
+        profile = Profile.from_rows(rows, {"device": "cpu"}, counters)
+        found = [f for f in findings(profile, build.machine()) if f.kind == "no-rule"]
+        assert [f.title for f in found] == [
+            "gemm has unknown FLOP and takes 100.0 % of the launch time."
+        ]
+        assert "hroof run --counters" in found[0].action
+        told = verdict(profile, build.machine(), found)
+        assert not told.supported
+        assert "hroof run --counters" in told.next
