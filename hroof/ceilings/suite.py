@@ -36,6 +36,8 @@ QUICK = Plan(
     ),
     variants=False,
 )
+CLOCKS, DOUBTS = "clocks", "doubts"
+"""What an integration may tell beside facts: the clock in Hz by name of the kernel, and sentences for the warnings."""
 _LEAST_VISITS = 8
 _AGAIN = 2
 
@@ -102,14 +104,12 @@ def measure(
     bench = _bench(kernels, found, senses, progress)
     run(bench, plan)
     swept = _sweep(integration, found, _sweep_seconds(plan, only), senses.clock, progress)
-    machine = again(bench, plan, lambda: _machine(found, bench, swept.sweep))
+    told = _told(integration, found)
+    machine = again(bench, plan, lambda: _machine(found, bench, swept.sweep, told()))
     bench.release()
-    told = dict(_told(integration, found))
-    doubts += told.pop("doubts", [])
-    machine = _with_clocks(machine, told.get("clocks", {}))
-    facts = {
-        **machine.facts,
-        **told,
+    facts = dict(machine.facts)
+    doubts += facts.pop(DOUBTS, [])
+    facts |= {
         **signs.facts(before, senses.look()),
         **({"only": sorted(only)} if only else {}),
         "framework": integration.FRAMEWORK,
@@ -120,6 +120,12 @@ def measure(
     machine = dataclasses.replace(machine, facts=facts)
     said = (*doubts, *bench.warnings, *swept.warnings, *checks.warnings(machine))
     return dataclasses.replace(machine, warnings=said)
+
+
+def _told(integration: Integration, device: Device) -> Callable[[], Mapping[str, Any]]:
+    """What the integration has seen of the device so far, each time it is asked."""
+    tell = getattr(integration, "ceiling_facts", None)
+    return lambda: {} if tell is None else tell(device)
 
 
 def _bench(
@@ -249,15 +255,6 @@ def _limits(device: Device) -> dict[str, Any]:
     return {limits.PER_CYCLE: known} if known else {}
 
 
-def _told(integration: Integration, device: Device) -> Mapping[str, Any]:
-    """What the integration saw of the device meanwhile: clocks, power, reasons to throttle.
-
-    ``clocks`` are those of the cores in Hz, by name of the kernel; ``doubts`` are sentences for the warnings.
-    """
-    tell = getattr(integration, "ceiling_facts", None)
-    return {} if tell is None else tell(device)
-
-
 def _with_clocks(machine: Machine, clocks: Mapping[str, float]) -> Machine:
     """The ceilings with the clock that the integration saw during the kernel that won."""
 
@@ -273,12 +270,20 @@ def _with_clocks(machine: Machine, clocks: Mapping[str, float]) -> Machine:
     )
 
 
-def _machine(device: Device, bench: Bench, sweep: Sweep | None) -> Machine:
+def _machine(device: Device, bench: Bench, sweep: Sweep | None, told: Mapping[str, Any]) -> Machine:
+    """The machine as far as it is measured.
+
+    Args:
+        device: The device.
+        bench: What was measured of its kernels.
+        sweep: Its sweep, or None.
+        told: What the integration saw meanwhile.
+    """
     groups = by_target(bench.results)
     found = {key: ceiling(group) for key, group in groups.items()}
     ceilings = {key: value for key, value in found.items() if not key.variant}
     bandwidths = {key.level: value for key, value in ceilings.items() if key.level is not None}
-    return Machine(
+    machine = Machine(
         name=device.name,
         device=device.device,
         peaks={key.pair: value for key, value in ceilings.items() if key.pair is not None},
@@ -292,10 +297,12 @@ def _machine(device: Device, bench: Bench, sweep: Sweep | None) -> Machine:
             "candidates": candidates(groups),
             "own_share": bench.own_share,
             **_clock(bench),
+            **told,
         },
         others={key.key: value for key, value in found.items() if key.variant},
         sweep=sweep,
     )
+    return _with_clocks(machine, told.get(CLOCKS, {}))
 
 
 def _read_off(device: Device, sweep: Sweep | None) -> dict[MemoryLevel, Ceiling]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -131,3 +132,47 @@ def test_a_reason_is_one_line_without_a_full_stop() -> None:
     assert reason(ValueError("bad thing.\nstack")) == "ValueError: bad thing"
     assert reason(ValueError()) == "ValueError"
     assert reason(ValueError("  \n ")) == "ValueError"
+
+
+def test_the_place_in_the_plan_is_said_before_the_kernel(fake: SimpleNamespace, clock: Any) -> None:
+    heard: list[str] = []
+    kernel = fake.level("sum", 1e9, MemoryLevel.DRAM)
+    bench = Bench([kernel], clock=clock, progress=heard.append)
+    bench.measure(kernel, 0.01, place="3 of 40")
+    assert heard == ["3 of 40: DRAM: sum"]
+
+
+def test_forgotten_samples_do_not_count(fake: SimpleNamespace, clock: Any) -> None:
+    kernel = fake.level("sum", [9e9] * 300 + [1e9], MemoryLevel.L1)
+    bench = Bench([kernel], clock=clock)
+    bench.measure(kernel, 0.01)
+    assert bench.results[0].samples.best == pytest.approx(9e9)
+    bench.forget(kernel)
+    assert bench.results == []
+    bench.measure(kernel, 0.5)
+    bench.forget(kernel)
+    bench.measure(kernel, 0.01)
+    assert bench.results[0].samples.best == pytest.approx(1e9)
+
+
+def test_the_highest_clock_of_several_visits_counts(fake: SimpleNamespace, clock: Any) -> None:
+    clocks = iter([3.0e9, 3.3e9, 2.0e9, None])
+    first, second = fake.level("a", 1e9, MemoryLevel.L1), fake.level("b", 1e9, MemoryLevel.L2)
+    bench = Bench([first, second], clock=clock, core_clock=lambda: next(clocks))
+    for _ in range(3):
+        bench.measure(first, 0.01)
+    bench.measure(second, 0.01)
+    assert [result.clock for result in bench.results] == [
+        3.3e9,
+        pytest.approx(math.nan, nan_ok=True),
+    ]
+    assert bench.clock == 3.3e9
+
+
+def test_without_a_way_to_measure_it_the_clock_is_unknown(
+    fake: SimpleNamespace, clock: Any
+) -> None:
+    kernel = fake.level("a", 1e9, MemoryLevel.L1)
+    bench = Bench([kernel], clock=clock)
+    bench.measure(kernel, 0.01)
+    assert bench.clock is None and math.isnan(bench.results[0].clock)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from hroof.ceilings import checks
-from hroof.machine import Machine
+from hroof.machine import Machine, Sweep
 from hroof.units import MemoryLevel, Pipe, Precision
 
 L1, L2, L3, DRAM = MemoryLevel
@@ -156,3 +157,161 @@ def test_ceilings_without_statistics_are_not_called_unsteady(
 ) -> None:
     unknown = fake.ceiling(1e9, median=math.nan, spread=math.nan)
     assert checks.warnings(sound(bandwidths={L1: unknown}, caches={L1: 1})) == ()
+
+
+# --- more than the hardware can do --------------------------------------------------------------
+
+CORES = {"per_cycle": {"l1": 128.0, "vector_fp32": 64.0, "matrix_int8": 256.0}, "threads": 2}
+"""At 1 GHz: 256 GB/s, 128 GFLOP/s, 512 GOP/s."""
+
+
+def test_a_level_above_width_and_clock_is_named_with_its_limit(
+    sound: Any, fake: SimpleNamespace
+) -> None:
+    machine = sound(facts={**CORES, "clock": 1e9})
+    assert list(checks.too_fast(machine)) == ["l1"]
+    (warning,) = checks.warnings(machine)
+    assert warning.startswith("L1 (400 GB/s) is more than the cores can do (256 GB/s by their")
+
+
+@pytest.mark.parametrize(("clock", "fast"), [(1.48e9, True), (1.5e9, False)])
+def test_five_percent_above_are_allowed(sound: Any, clock: float, fast: bool) -> None:
+    assert bool(checks.too_fast(sound(facts={**CORES, "clock": clock}))) is fast
+
+
+def test_peaks_above_their_limit_have_their_unit(sound: Any, fake: SimpleNamespace) -> None:
+    pair = (Pipe.VECTOR, Precision.FP32)
+    found = {pair: fake.ceiling(200e9), (Pipe.MATRIX, Precision.INT8): fake.ceiling(900e9)}
+    machine = sound(peaks=found, facts={**CORES, "clock": 1e9}, bandwidths={})
+    texts = checks.too_fast(machine)
+    assert texts["vector_fp32"].startswith("vector fp32 (200 GFLOP/s) is more")
+    assert "(512 GOP/s by" in texts["matrix_int8"]
+
+
+def test_without_a_clock_nothing_is_too_fast(sound: Any) -> None:
+    assert checks.too_fast(sound(facts=CORES)) == {}
+
+
+@pytest.fixture
+def gpu(fake: SimpleNamespace) -> Any:
+    """Builds an A100 with some ceilings."""
+
+    def build(dram: float = 1.8e12, bf16: float = 270e12, **facts: Any) -> Machine:
+        return Machine(
+            "NVIDIA A100-SXM4-80GB",
+            "cuda:0",
+            peaks=peaks(fake, bf16=bf16),
+            bandwidths={DRAM: fake.ceiling(dram)},
+            facts={"clock": 1.41e9, **facts},
+        )
+
+    return build
+
+
+def test_a_gpu_within_its_data_sheet_has_no_warnings(gpu: Any) -> None:
+    assert checks.warnings(gpu()) == ()
+
+
+@pytest.mark.parametrize(("dram", "fast"), [(2.05e12, False), (2.07e12, True)])
+def test_one_percent_above_the_sheet_is_allowed(gpu: Any, dram: float, fast: bool) -> None:
+    machine = gpu(dram=dram)
+    assert bool(checks.too_fast(machine)) is fast
+    assert any("102 % of the data sheet" in w for w in checks.warnings(machine)) is fast
+
+
+def test_far_below_the_sheet_is_told_and_not_measured_again(gpu: Any) -> None:
+    machine = gpu(bf16=150e12)
+    (warning,) = checks.warnings(machine)
+    assert warning.startswith("Less than 60 % of the data sheet: matrix bf16 48 %.")
+    assert checks.too_fast(machine) == {} and checks.too_slow(machine) == set()
+
+
+# --- ceilings that a user gives -----------------------------------------------------------------
+
+
+def test_a_given_peak_with_sparsity_is_told_once(gpu: Any) -> None:
+    (warning,) = checks.given(gpu(bf16=624e12))
+    assert warning.startswith("The peak of matrix bf16 is twice what the data sheet gives")
+
+
+def test_a_given_peak_above_the_sheet_is_told(gpu: Any) -> None:
+    (warning,) = checks.given(gpu(bf16=400e12))
+    assert warning.startswith("matrix bf16 (400 TFLOP/s) is 128 % of the data sheet")
+
+
+def test_given_peaks_within_the_sheet_or_of_unknown_devices_are_fine(gpu: Any, sound: Any) -> None:
+    assert checks.given(gpu()) == ()
+    assert checks.given(sound()) == ()
+
+
+# --- levels that are the same -------------------------------------------------------------------
+
+
+def test_equal_levels_are_not_resolved(sound: Any, fake: SimpleNamespace) -> None:
+    bandwidths = {L1: fake.ceiling(205e9), L2: fake.ceiling(200e9), DRAM: fake.ceiling(20e9)}
+    (warning,) = checks.warnings(sound(bandwidths=bandwidths, caches={L1: 1, L2: 2}))
+    assert warning.startswith(
+        "L1 and L2 are not resolved, both come out at about 205 GB/s: no kernel"
+    )
+
+
+def test_the_reason_is_the_width_of_the_kernel_where_that_shows(
+    sound: Any, fake: SimpleNamespace
+) -> None:
+    bandwidths = {L1: fake.ceiling(205e9), L2: fake.ceiling(200e9)}
+    facts = {**CORES, "clock": 1.6e9}
+    (warning,) = checks.warnings(sound(bandwidths=bandwidths, caches={L1: 1, L2: 2}, facts=facts))
+    assert "the kernel takes 50 % of what the cores can load" in warning
+    assert "so L1 is a lower bound" in warning
+
+
+def test_a_cache_like_dram_points_at_the_sizes(sound: Any, fake: SimpleNamespace) -> None:
+    bandwidths = {L2: fake.ceiling(200e9), L3: fake.ceiling(42e9), DRAM: fake.ceiling(40e9)}
+    (warning,) = checks.warnings(sound(bandwidths=bandwidths, caches={L2: 1, L3: 2}))
+    assert warning.startswith("L3 and DRAM are not resolved") and "cache sizes" in warning
+
+
+@pytest.mark.parametrize("near", [180e9, 221e9])
+def test_levels_apart_or_out_of_order_are_no_equal_ones(
+    sound: Any, fake: SimpleNamespace, near: float
+) -> None:
+    bandwidths = {L1: fake.ceiling(near), L2: fake.ceiling(200e9)}
+    assert not list(checks.unresolved(sound(bandwidths=bandwidths)))
+
+
+# --- other signs --------------------------------------------------------------------------------
+
+
+def test_a_sweep_without_plateau_confirms_nothing(sound: Any) -> None:
+    flat = Sweep((1024, 2048), (2e9, 1e9))
+    (warning,) = checks.warnings(sound(sweep=flat))
+    assert "shows no plateau" in warning
+    assert checks.warnings(sound(sweep=dataclasses.replace(flat, plateaus=((2e9, 1024),)))) == ()
+
+
+@pytest.mark.parametrize(
+    ("facts", "text"),
+    [
+        ({"stolen_share": 0.2}, "The hypervisor gave 20 % of the processor time"),
+        ({"quota_hits": 3}, "A quota of the container stopped this program 3 times"),
+        ({"throttles": 2}, "Cores slowed down 2 times meanwhile because they were too hot"),
+    ],
+)
+def test_what_held_the_cores_back_is_told(sound: Any, facts: dict[str, Any], text: str) -> None:
+    (warning,) = checks.warnings(sound(facts=facts))
+    assert warning.startswith(text)
+
+
+@pytest.mark.parametrize("facts", [{"stolen_share": 0.01}, {"quota_hits": 0}, {"throttles": None}])
+def test_a_quiet_machine_has_no_such_signs(sound: Any, facts: dict[str, Any]) -> None:
+    assert checks.warnings(sound(facts=facts)) == ()
+
+
+def test_stolen_time_is_a_disturbance(sound: Any) -> None:
+    assert checks.is_disturbed(sound(facts={"stolen_share": 0.2}))
+    assert not checks.is_disturbed(sound(facts={"quota_hits": 5}))
+
+
+def test_both_levels_of_an_inverted_pair_are_too_slow(sound: Any, fake: SimpleNamespace) -> None:
+    bandwidths = {L1: fake.ceiling(1e9), L2: fake.ceiling(2e9), DRAM: fake.ceiling(1e8)}
+    assert checks.too_slow(sound(bandwidths=bandwidths)) == {"l1", "l2"}

@@ -153,3 +153,43 @@ def test_the_huge_page_setting_is_the_chosen_one(tmp_path: Path) -> None:
 def test_this_process_can_run_somewhere() -> None:
     cpus = host.usable_cpus()
     assert len(cpus) >= 1 and list(cpus) == sorted(set(cpus))
+
+
+@pytest.mark.parametrize(
+    ("cpus", "text"),
+    [((), ""), ((3,), "3"), ((0, 1, 2, 3), "0-3"), ((8, 0, 1, 2), "0-2,8"), ((1, 1, 3), "1,3")],
+)
+def test_cores_are_written_as_linux_does(cpus: Sequence[int], text: str) -> None:
+    assert host.ranges(cpus) == text
+
+
+def put(folder: Path, **files: str) -> None:
+    """Write small files, where two underscores stand for a slash."""
+    for name, text in files.items():
+        path = folder / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n")
+
+
+def test_what_the_clock_may_do_is_read(tmp_path: Path) -> None:
+    put(
+        tmp_path,
+        cpu0__cpufreq__scaling_governor="performance",
+        cpu0__cpufreq__scaling_max_freq="3500000",
+        cpu1__cpufreq__scaling_governor="powersave",
+        cpu1__cpufreq__scaling_max_freq="2900000",
+        intel_pstate__no_turbo="1",
+    )
+    both = {"governor": "performance,powersave", "max": 3.5e9, "boost": False}
+    assert host.clock_limits((0, 1), tmp_path) == both
+    assert host.clock_limits((1,), tmp_path)["max"] == 2.9e9
+
+
+def test_boost_has_two_switches(tmp_path: Path) -> None:
+    put(tmp_path, cpufreq__boost="1", intel_pstate__no_turbo="1")
+    assert host.clock_limits((0,), tmp_path) == {"boost": True}
+
+
+def test_a_system_that_says_nothing_about_clocks_has_no_limits(tmp_path: Path) -> None:
+    put(tmp_path, cpu0__cpufreq__scaling_max_freq="<unsupported>")
+    assert host.clock_limits((0,), tmp_path) == {}

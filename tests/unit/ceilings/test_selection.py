@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,6 +29,32 @@ def test_targets_have_the_names_people_know() -> None:
     assert Target(level=MemoryLevel.DRAM).label == "DRAM"
     assert Target(pair=(Pipe.MATRIX, Precision.BF16)).label == "matrix bf16"
     assert Target().label == "launch"
+
+
+def test_a_variant_is_a_target_of_its_own_beside_the_ceiling() -> None:
+    copy = result("copy_", 9, what="bandwidth", level=MemoryLevel.DRAM, variant="copy")
+    read = result("sum", 5, what="bandwidth", level=MemoryLevel.DRAM)
+    groups = by_target([copy, read])
+    assert [key.label for key in groups] == ["DRAM", "DRAM copy"]
+    assert [key.key for key in groups] == ["dram", "dram copy"]
+    assert groups[Target(level=MemoryLevel.DRAM)] == [read]
+
+
+def test_targets_are_kept_and_asked_for_by_plain_names() -> None:
+    peak = Target(pair=(Pipe.VECTOR, Precision.FP32), variant="no fma")
+    assert peak.key == "vector_fp32 no fma"
+    assert peak.names == {"vector_fp32", "vector", "fp32"}
+    assert Target(level=MemoryLevel.L2).names == {"l2"}
+    assert Target().key == "launch_cost" and Target().names == {"launch"}
+    assert Target(variant="graph").key == "launch_cost graph"
+
+
+def test_the_ceiling_says_how_it_was_measured() -> None:
+    known = {"what": "bandwidth", "level": MemoryLevel.L1, "how": "measured", "size": 4096}
+    slow, fast = result("slow", 1), result("fold", 9, 9, threads=2, **known)
+    chosen = ceiling([slow, dataclasses.replace(fast, clock=3e9)])
+    assert (chosen.how, chosen.threads, chosen.size, chosen.clock) == ("measured", 2, 4096, 3e9)
+    assert math.isnan(ceiling([slow]).clock)
 
 
 def test_a_kernel_competes_for_what_it_says(fake: SimpleNamespace) -> None:
