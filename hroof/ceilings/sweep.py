@@ -22,6 +22,8 @@ _SHARE_OF_MEMORY = 4
 _OVER_LAST = 6.5
 _FINE, _COARSE = 4, 2
 _FINE_UNTIL = 2.0
+_WORTH_ITS_TIME = 1.1
+_LINE = 64
 _SECONDS = 6.0
 _TURNS = 5
 _FOR_DIPS = 0.25
@@ -86,11 +88,18 @@ def sweep_sizes(
     top = min(wanted, room / threads, _MOST_MEMORY / threads)
     inner = sorted(caches.values())[:-1]
     fine_until = _FINE_UNTIL * inner[-1] if inner else top
-    sizes, size = [], float(SMALLEST)
+    sizes, octaves, size = [], 0.0, float(SMALLEST)
     while size <= top:
-        sizes.append(int(size) // 64 * 64)
-        size *= 2 ** (1 / (_FINE if size < fine_until else _COARSE))
+        sizes.append(_whole_lines(size))
+        octaves += 1 / (_FINE if size < fine_until else _COARSE)
+        size = SMALLEST * 2**octaves
+    if sizes and top > _WORTH_ITS_TIME * sizes[-1]:
+        sizes.append(_whole_lines(top))
     return tuple(sizes)
+
+
+def _whole_lines(size: float) -> int:
+    return int(size) // _LINE * _LINE
 
 
 # --- measuring ----------------------------------------------------------------------------------

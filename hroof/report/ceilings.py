@@ -12,6 +12,7 @@ from hroof.errors import MissingError
 from hroof.machine import Ceiling, Machine
 from hroof.report import inline
 from hroof.report.cells import DASH
+from hroof.report.chart import figure, machine_figure, svg
 from hroof.report.grid import Grid, show
 from hroof.report.html import template
 from hroof.report.look import printable
@@ -21,6 +22,8 @@ from hroof.units import MemoryLevel, Pipe, Precision, number, percent, si
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+__all__ = ["figure", "page", "text"]
 
 _ROWS, _MOST_COLUMNS = 8, 72
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
@@ -254,8 +257,6 @@ def page(machine: Machine) -> str:
 def _chart(machine: Machine) -> Any:
     """The figure as an element, or why there is none."""
     from markupsafe import Markup
-
-    from hroof.report.chart import machine_figure, svg
 
     try:
         drawn = svg(machine_figure(machine), text=True)
