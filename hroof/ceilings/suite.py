@@ -99,6 +99,8 @@ def measure(
     """
     begun, before = senses.clock(), senses.look()
     found = integration.device(device)
+    if progress is not None:
+        progress("looking for kernels")
     plan = plan or (QUICK if quick else FULL)
     kernels, doubts = _collect(integration, found, plan, quick, frozenset(only))
     bench = _bench(kernels, found, senses, progress)

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
-from hroof.cli import show
-from hroof.cli.command import Arguments, Command, print_json, progress
-from hroof.machine import Ceiling, Machine
-from hroof.units import percent, si
+from hroof.cli import kept, show
+from hroof.cli.command import Arguments, Command, Say, grouping, print_json, progress
+from hroof.errors import OutputError, UsageError
+from hroof.files import json_writer, write_atomic
+from hroof.integration import Integration
+from hroof.machine import Machine
 
 FRAMEWORK = "torch"
+FIGURES = (".png", ".svg", ".pdf")
+KINDS = (*FIGURES, ".html", ".json", ".txt")
 
 
 def add_framework(parser: argparse.ArgumentParser) -> None:
@@ -24,8 +30,23 @@ def add_framework(parser: argparse.ArgumentParser) -> None:
 def _arguments(parser: argparse.ArgumentParser) -> None:
     add_framework(parser)
     parser.add_argument("--refresh", action="store_true", help="measure again")
-    parser.add_argument("--quick", action="store_true", help="a rough measurement is enough")
+    parser.add_argument(
+        "--quick", action="store_true",
+        help="a rough measurement is enough: fp64, fp32 and 16-bit precisions, no sweep",
+    )  # fmt: skip
+    parser.add_argument(
+        "--only", type=grouping, default=(), metavar="NAMES",
+        help="measure these again and keep the others, e.g. L1,dram,matrix_bf16,fp32,launch,sweep",
+    )  # fmt: skip
+    parser.add_argument(
+        "-o", "--output", type=Path, action="append", default=[], metavar="FILE",
+        help=f"write a file of the kind that its suffix names instead of text: {' '.join(KINDS)}; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--list", action="store_true", help="the machines that are known, their age, what is stale"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--force", action="store_true", help="replace files that exist")
     parser.add_argument("--quiet", action="store_true", help="say nothing on standard error")
 
 
@@ -34,43 +55,126 @@ def run(arguments: Arguments) -> int:
 
     Raises:
         MissingError: The framework or the device is not there.
+        OutputError: A file is there already, or cannot be written.
+        UsageError: A suffix or the name of a ceiling is unknown, or options contradict each other.
     """
-    from hroof import ceilings
-    from hroof.ceilings.cache import cache_path
-
+    _check(arguments)
+    if arguments.list:
+        kept.show_list(as_json=arguments.json)
+        return 0
     say = progress(arguments.quiet)
-    integration = show.need_framework(arguments.framework)
-    path = cache_path(integration, integration.device(arguments.device))
-    if arguments.refresh or not path.exists():
-        say("hroof: measuring this machine's ceilings …")
-    machine = ceilings.cached(
-        integration, arguments.device, refresh=arguments.refresh, quick=arguments.quick
-    )
+    machine = _machine(arguments, show.need_framework(arguments.framework), say)
+    for path in arguments.output:
+        say(f"Wrote {write(machine, path)}")
     if arguments.json:
         print_json(machine.to_json())
-    else:
-        sys.stdout.write(_text(machine))
+    elif not arguments.output:
+        from hroof.report import ceilings as report
+
+        sys.stdout.write(report.text(machine).rstrip("\n") + "\n")
     return 0
 
 
-def _text(machine: Machine) -> str:
-    rows = [f"{machine.name} ({machine.device})", ""]
-    for (pipe, precision), ceiling in machine.peaks.items():
-        rows.append(
-            _row(f"{pipe} {precision}", ceiling, "OP/s" if "int" in precision else "FLOP/s")
+def _check(arguments: Arguments) -> None:
+    """Refuse before anything is measured."""
+    if arguments.only and (arguments.quick or arguments.refresh):
+        raise UsageError(
+            "--only measures in any case.", "Leave --quick and --refresh out, or leave --only out."
         )
-    for level, ceiling in machine.bandwidths.items():
-        rows.append(_row(str(level).upper(), ceiling, "B/s"))
-    if machine.launch_cost is not None:
-        rows.append(_row("launch cost", machine.launch_cost, "s"))
-    if machine.warnings:
-        rows += ["", *(f"! {warning}" for warning in machine.warnings)]
-    return "\n".join(rows) + "\n"
+    for path in arguments.output:
+        if path.suffix.lower() not in KINDS:
+            raise UsageError(
+                f"{path.name!r} is no kind of figure or report.",
+                f"End the name with one of {', '.join(KINDS)}.",
+            )
+        if path.exists() and not arguments.force:
+            raise OutputError(
+                f"{str(path)!r} exists already.",
+                "Choose another name, or allow replacing it with --force.",
+            )
 
 
-def _row(name: str, ceiling: Ceiling, unit: str) -> str:
-    spread = "" if ceiling.spread != ceiling.spread else f"  spread {percent(ceiling.spread)}"
-    return f"{name:14} {si(ceiling.rate, unit):>16}  {ceiling.how}, {ceiling.kernel}{spread}"
+def _machine(arguments: Arguments, integration: Integration, say: Say) -> Machine:
+    """Measured now where the cache does not have it, or where that is asked for."""
+    from hroof import ceilings
+
+    steps = Steps(say, live=not arguments.quiet and sys.stderr.isatty())
+    try:
+        if arguments.only:
+            only = {name.lower().replace(" ", "_") for name in arguments.only}
+            return ceilings.renewed(integration, arguments.device, only=only, progress=steps)
+        return ceilings.cached(
+            integration, arguments.device,
+            refresh=arguments.refresh, quick=arguments.quick, progress=steps,
+        )  # fmt: skip
+    finally:
+        steps.end()
+
+
+class Steps:
+    """Says what is measured now: on a terminal in one line, else one line for each ceiling.
+
+    Args:
+        say: Says a line.
+        live: Standard error is a terminal.
+    """
+
+    def __init__(self, say: Say, *, live: bool) -> None:
+        self._say = say
+        self._live = live
+        self._begun = False
+        self._last = ""
+
+    def __call__(self, text: str) -> None:
+        """Take note of ``3 of 40: L2: expand.sum``."""
+        if not self._begun:
+            self._say("hroof: measuring this machine's ceilings …")
+            self._begun = True
+        if self._live:
+            sys.stderr.write(f"\r\x1b[K{text[:_WIDTH]}")
+            sys.stderr.flush()
+            return
+        *_, ceiling, _ = ("", *text.split(": "))
+        if ceiling != self._last:
+            self._say(f"  {text}")
+            self._last = ceiling
+
+    def end(self) -> None:
+        """Clear the line."""
+        if self._live and self._begun:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+_WIDTH = 78
+
+
+def write(machine: Machine, path: Path) -> Path:
+    """Write a machine as a file of the kind that its suffix names; it appears whole or not at all.
+
+    Raises:
+        OutputError: It cannot be written.
+    """
+    from hroof.report import ceilings as report
+
+    suffix = path.suffix.lower()
+    if suffix == ".json":
+        write_atomic(path, json_writer(machine.to_json()))
+    elif suffix in FIGURES:
+        from hroof.report.chart import figure
+
+        figure(machine, path)
+    else:
+        content = report.page(machine) if suffix == ".html" else report.text(machine)
+        write_atomic(path, _content(content.encode("utf-8")))
+    return path
+
+
+def _content(content: bytes) -> Callable[[Path], None]:
+    def fill(path: Path) -> None:
+        path.write_bytes(content)
+
+    return fill
 
 
 COMMAND = Command(
@@ -78,9 +182,16 @@ COMMAND = Command(
     help="measure the limits of this machine, once",
     description=(
         "Print the ceilings of a device: FLOP/s per pipe and precision, B/s per memory level,\n"
-        "the cost of a launch. They are measured once and cached."
+        "the cost of a launch. They are measured once and cached; the threads are those that the\n"
+        "framework uses, e.g. by OMP_NUM_THREADS."
     ),
-    examples=("hroof ceilings", "hroof ceilings --refresh", "hroof ceilings --json > machine.json"),
+    examples=(
+        "hroof ceilings",
+        "hroof ceilings -o roofline.png -o machine.html",
+        "hroof ceilings --only L1,matrix_bf16",
+        "hroof ceilings --list",
+        "hroof ceilings --json > machine.json",
+    ),
     arguments=_arguments,
     run=run,
 )

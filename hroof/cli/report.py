@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from pathlib import Path
 
 from hroof.cli import show
@@ -76,7 +77,7 @@ def run(arguments: Arguments) -> int:
 def _machine(arguments: Arguments, profile: Profile, say: Say) -> Machine | None:
     """As asked; else that of the run; else one that was measured here before. Never measures."""
     if arguments.machine is not None:
-        return Machine.load(arguments.machine)
+        return _doubted(Machine.load(arguments.machine))
     beside = arguments.folder / show.MACHINE
     if beside.exists():
         return Machine.load(beside)
@@ -89,6 +90,14 @@ def _machine(arguments: Arguments, profile: Profile, say: Say) -> Machine | None
         "Measure them with hroof ceilings, or name a file with --machine."
     )
     return None
+
+
+def _doubted(machine: Machine) -> Machine:
+    """Ceilings that a user gives, with a warning where they cannot be: peaks with sparsity, above the data sheet."""
+    from hroof.ceilings import checks
+
+    warnings = dict.fromkeys((*machine.warnings, *checks.given(machine)))
+    return dataclasses.replace(machine, warnings=tuple(warnings))
 
 
 COMMAND = Command(

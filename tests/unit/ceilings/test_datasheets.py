@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hroof.ceilings import checks
 from hroof.ceilings.datasheets import datasheet, find_sheet, shares, sheets, sparse_peaks
 from hroof.machine import Ceiling, Machine
 from hroof.units import MemoryLevel, Pipe, Precision
@@ -181,3 +185,24 @@ def test_vector_peaks_and_bandwidths_have_no_sparse_form() -> None:
 def test_every_sparse_peak_is_found() -> None:
     twice: dict[str, Any] = {"matrix_bf16": 624e12, "matrix_tf32": 312e12, "matrix_fp16": 312e12}
     assert sparse_peaks(gpu("NVIDIA A100-SXM4-80GB", **twice)) == ["matrix_tf32", "matrix_bf16"]
+
+
+# --- the solved case ----------------------------------------------------------------------------
+
+
+def test_case_63_the_roof_is_dense_and_a_sparse_one_is_told() -> None:
+    root = os.environ.get("HROOF_CASES")
+    if not root:
+        pytest.skip("HROOF_CASES is not set: the solved cases lie outside the repository")
+    (folder,) = Path(root).glob("63-*")
+    given = json.loads((folder / "input.json").read_text(encoding="utf-8"))
+    expected = json.loads((folder / "expected.json").read_text(encoding="utf-8"))["expect"]
+    sheet = datasheet(given["device"])
+    assert sheet is not None
+    dense = sheet.peaks[BF16].rate
+    assert dense == pytest.approx(given["datasheet_dense"], rel=1e-3)
+    share = 100 * given["achieved_flops_per_s"] / dense
+    assert share == pytest.approx(expected["utilisation_pct_dense"], rel=1e-3)
+    told = checks.given(gpu(given["device"], matrix_bf16=given["user_peak_flops_per_s"]))
+    assert bool(told) is expected["warn_if_user_peak_is_sparse"]
+    assert checks.given(gpu(given["device"], matrix_bf16=dense)) == ()

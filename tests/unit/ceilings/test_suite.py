@@ -17,7 +17,7 @@ from hroof.machine import Machine
 from hroof.units import MemoryLevel, Pipe, Precision
 
 L1, L2, _, DRAM = MemoryLevel
-ONCE = ["1 of 2: L1: bag", "2 of 2: L2: expand"]
+ONCE = ["looking for kernels", "1 of 2: L1: bag", "2 of 2: L2: expand"]
 AGAIN = ["again: L1: bag", "again: L2: expand"]
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 PLAN = Plan(seconds=0.02, spread_seconds=0.05)
@@ -139,12 +139,12 @@ def test_dram_is_spread_over_the_run(measured: Any, kernels: list[Any]) -> None:
     measured(*kernels, progress=heard.append)
     visits = [place for place, text in enumerate(heard) if ": DRAM: " in text]
     others = [place for place, text in enumerate(heard) if ": DRAM: " not in text]
-    # 7 ordinary measurements (the vector peak shares one), 16 visits: two after each, then the rest.
-    assert len(others) == 7 and len(visits) == 16
-    assert visits[0] == 1 and visits[-1] == len(heard) - 1
+    # The search, 7 ordinary measurements (the vector peak shares one), 16 visits: two after each, then the rest.
+    assert len(others) == 8 and len(visits) == 16
+    assert visits[0] == 2 and visits[-1] == len(heard) - 1
     kernels_heard = [heard[place].split(": ", 1)[1] for place in visits[:4]]
     assert kernels_heard == ["DRAM: sum", "DRAM: mul_"] * 2
-    assert heard[0] == "1 of 23: launch: neg_"
+    assert heard[1] == "1 of 23: launch: neg_"
 
 
 def test_every_spread_kernel_gets_its_time(fake: SimpleNamespace) -> None:
@@ -233,7 +233,7 @@ def test_more_than_the_cores_can_do_is_forgotten_and_measured_again(
     heard: list[str] = []
     bag = fake.level("bag", [600e9] * 200 + [250e9], L1)
     machine = measured(bag, fake.level("expand", 200e9, L2), progress=heard.append, **BOUND)
-    assert heard[2:] == ["again: L1: bag"]
+    assert heard[3:] == ["again: L1: bag"]
     assert machine.bandwidths[L1].rate == pytest.approx(250e9)
     assert not any("more than the cores" in warning for warning in machine.warnings)
 
@@ -242,7 +242,7 @@ def test_what_stays_above_the_limit_is_kept_and_named(measured: Any, fake: Simpl
     heard: list[str] = []
     bag = fake.level("bag", 300e9, L1)
     machine = measured(bag, fake.level("expand", 200e9, L2), progress=heard.append, **BOUND)
-    assert heard[2:] == ["again: L1: bag"] * 2
+    assert heard[3:] == ["again: L1: bag"] * 2
     assert machine.bandwidths[L1].rate == pytest.approx(300e9)
     assert machine.warnings[0].startswith("L1 (300 GB/s) is more than the cores can do (256 GB/s")
 

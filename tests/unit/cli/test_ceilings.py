@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hroof import ceilings, integration
-from hroof.ceilings.cache import cache_path
+from hroof.cli.ceilings import Steps
 from hroof.integration import CeilingKernel, Device
 from hroof.machine import Machine
+from hroof.report import ceilings as report
 
 
 class Fake:
@@ -20,7 +24,7 @@ class Fake:
     FRAMEWORK = "torch"
 
     def device(self, name: str | None = None) -> Device:
-        return Device(name or "cpu", "small chip")
+        return Device(name or "cpu", "small cpu", facts={"threads": 4})
 
     def ceiling_kernels(self, device: Device) -> Iterator[CeilingKernel]:
         return iter(())
@@ -32,39 +36,47 @@ def measured(monkeypatch: pytest.MonkeyPatch, machine: Machine) -> list[dict[str
     calls: list[dict[str, Any]] = []
 
     def measure(chosen: Any, device: str | None, **how: Any) -> Machine:
+        how.pop("progress")("looking for kernels")
         calls.append({"device": device, **how})
-        machine.save(cache_path(chosen, chosen.device(device)))
-        return machine
+        facts = {
+            "framework": "torch",
+            "measured_at": datetime.now(UTC).isoformat(),
+            "quick": how.get("quick", False),
+            "threads": 2,
+            "candidates": {},
+            "only": sorted(how.get("only", ())),
+        }
+        return dataclasses.replace(machine, facts=facts)
 
     monkeypatch.setattr(integration, "load", lambda name: Fake())
     monkeypatch.setattr("hroof.ceilings.cache.measure", measure)
     return calls
 
 
-def test_measured_once_then_cached(
-    hroof: Any, measured: list[Any], machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_measured_once_then_cached(hroof: Any, measured: list[Any]) -> None:
     first = hroof("ceilings", "--quick")
     assert "measuring" in first.err
     second = hroof("ceilings", "--quick")
     assert second.err == ""
-    assert sorted(second.out.splitlines()) == sorted(first.out.splitlines())
-    assert measured == [{"device": None, "quick": True}]
+    assert second.out.splitlines()[0] == first.out.splitlines()[0]
+    assert [(call["device"], call["quick"]) for call in measured] == [(None, True)]
 
 
 def test_refresh_measures_again(hroof: Any, measured: list[Any]) -> None:
     hroof("ceilings", "--quick")
     done = hroof("ceilings", "--quick", "--refresh", "--device", "cpu", "--quiet")
     assert done.err == ""
-    assert measured[1:] == [{"device": "cpu", "quick": True}]
+    assert [(call["device"], call["quick"]) for call in measured[1:]] == [("cpu", True)]
 
 
-def test_the_text_names_every_ceiling(hroof: Any, measured: list[Any], machine: Machine) -> None:
-    rows = {" ".join(line.split()) for line in hroof("ceilings").out.splitlines()}
-    assert "matrix fp32 100 GFLOP/s framework-reachable, mm 1024 spread 3.0 %" in rows
-    assert "matrix int8 500 GOP/s framework-reachable, int mm spread 3.0 %" in rows
-    assert "DRAM 10.0 GB/s framework-reachable, add spread 3.0 %" in rows
-    assert "launch cost 2.00 µs measured, empty add" in rows
+def test_the_text_is_the_report_of_the_machine(
+    hroof: Any, measured: list[Any], machine: Machine
+) -> None:
+    hroof("ceilings")
+    chosen: Any = Fake()
+    cached = ceilings.known(chosen)
+    assert cached is not None
+    assert hroof("ceilings").out.rstrip() == report.text(cached).rstrip()
 
 
 def test_doubts_are_printed(
@@ -72,7 +84,7 @@ def test_doubts_are_printed(
 ) -> None:
     doubtful = build.machine(warnings=("It was busy.",))
     monkeypatch.setattr(ceilings, "cached", lambda *given, **how: doubtful)
-    assert "! It was busy." in hroof("ceilings").out
+    assert "It was busy." in hroof("ceilings").out
 
 
 def test_json_is_the_machine(hroof: Any, measured: list[Any], machine: Machine) -> None:
@@ -84,3 +96,120 @@ def test_an_unknown_framework_is_status_6(hroof: Any) -> None:
     done = hroof("ceilings", "--framework", "abacus")
     assert done.status == 6
     assert "abacus" in done.err
+
+
+# --- progress -----------------------------------------------------------------------------------
+
+PLAN = [
+    "1 of 4: L1: bag 8 KiB",
+    "2 of 4: L1: bag 9 KiB",
+    "3 of 4: L2: expand",
+    "again: L1: bag 8 KiB",
+    "sweep: expand 4 kB",
+    "sweep: expand 5 kB",
+]
+
+
+def test_progress_is_a_line_for_each_ceiling() -> None:
+    said: list[str] = []
+    steps = Steps(said.append, live=False)
+    for text in PLAN:
+        steps(text)
+    steps.end()
+    assert said == [
+        "hroof: measuring this machine's ceilings …",
+        "  1 of 4: L1: bag 8 KiB",
+        "  3 of 4: L2: expand",
+        "  again: L1: bag 8 KiB",
+        "  sweep: expand 4 kB",
+    ]
+
+
+def test_on_a_terminal_progress_is_one_line_that_goes_away(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    steps = Steps(lambda text: None, live=True)
+    for text in (*PLAN, "x" * 200):
+        steps(text)
+    steps.end()
+    err = capsys.readouterr().err
+    assert "\n" not in err and err.count("\r") == len(PLAN) + 2
+    assert "3 of 4: L2: expand" in err and "x" * 79 not in err
+    assert err.endswith("\r\x1b[K")
+
+
+def test_where_nothing_was_measured_nothing_is_cleared(capsys: pytest.CaptureFixture[str]) -> None:
+    Steps(lambda text: None, live=True).end()
+    assert capsys.readouterr().err == ""
+
+
+# --- only some ----------------------------------------------------------------------------------
+
+
+def test_only_some_are_measured_and_put_beside_the_others(hroof: Any, measured: list[Any]) -> None:
+    hroof("ceilings")
+    done = hroof("ceilings", "--only", "L1, matrix_bf16,Launch", "--json")
+    assert measured[1]["only"] == {"l1", "matrix_bf16", "launch"}
+    assert json.loads(done.out)["bandwidths"]
+    assert done.status == 0
+
+
+@pytest.mark.parametrize("more", ["--quick", "--refresh"])
+def test_only_stands_alone(hroof: Any, measured: list[Any], more: str) -> None:
+    done = hroof("ceilings", "--only", "l1", more)
+    assert done.status == 2 and "--only" in done.err
+    assert measured == []
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+def test_files_by_their_suffix(hroof: Any, measured: list[Any], tmp_path: Path) -> None:
+    names = ["m.png", "m.svg", "m.html", "m.json", "m.txt"]
+    done = hroof("ceilings", *(word for name in names for word in ("-o", name)))
+    assert (done.status, done.out) == (0, "")
+    assert [line for line in done.err.splitlines() if line.startswith("Wrote")] == [
+        f"Wrote {name}" for name in names
+    ]
+    assert (tmp_path / "m.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (tmp_path / "m.svg").read_text(encoding="utf-8")
+    assert "<html" in (tmp_path / "m.html").read_text(encoding="utf-8")
+    assert Machine.load(tmp_path / "m.json").peaks
+    assert "small cpu" in (tmp_path / "m.txt").read_text(encoding="utf-8")
+
+
+def test_a_file_that_exists_is_refused_before_anything_is_measured(
+    hroof: Any, measured: list[Any], tmp_path: Path
+) -> None:
+    (tmp_path / "m.json").write_text("mine")
+    done = hroof("ceilings", "-o", "m.json")
+    assert done.status == 4 and "--force" in done.err
+    assert measured == [] and (tmp_path / "m.json").read_text() == "mine"
+    assert hroof("ceilings", "-o", "m.json", "--force").status == 0
+    assert Machine.load(tmp_path / "m.json").peaks
+
+
+def test_an_unknown_suffix_is_refused_before_anything_is_measured(
+    hroof: Any, measured: list[Any]
+) -> None:
+    done = hroof("ceilings", "-o", "m.docx")
+    assert done.status == 2 and ".png" in done.err
+    assert measured == []
+
+
+# --- the list -----------------------------------------------------------------------------------
+
+
+def test_the_list_measures_nothing(hroof: Any, measured: list[Any]) -> None:
+    done = hroof("ceilings", "--list")
+    assert done.status == 0 and measured == []
+    assert done.out.startswith("No ceilings are known in ")
+
+
+def test_the_list_names_machines_and_what_has_changed(
+    hroof: Any, measured: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hroof("ceilings")
+    done = hroof("ceilings", "--list")
+    assert "small cpu (cpu): torch, full, new, 2 threads" in done.out
+    assert "stale: threads was 2 when they were measured and is 4 now." in done.out

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from hroof.cli import main, show
-from hroof.machine import Machine
+from hroof.machine import Ceiling, Machine
 from hroof.profile import Profile
 from hroof.report import brief, export, text
+from hroof.units import Pipe, Precision
 
 
 @pytest.fixture
@@ -172,3 +173,17 @@ def test_a_run_that_only_marked_has_nothing_to_report(
     assert "only marked" in captured.err
     assert "hroof run --counters" in captured.err
     assert captured.out == ""
+
+
+def test_a_peak_with_sparsity_in_given_ceilings_is_told(
+    hroof: Any, saved: Path, tmp_path: Path
+) -> None:
+    sparse = Machine("NVIDIA H200", "cuda:0", {(Pipe.MATRIX, Precision.BF16): Ceiling(1979e12)})
+    path = sparse.save(tmp_path / "given.json")
+    for _ in range(2):  # the same where the file holds the warning already
+        done = json.loads(hroof("report", saved, "--machine", path, "--json").out)
+        (warning,) = done["machine"]["warnings"]
+        assert warning.startswith("The peak of matrix bf16 is twice what the data sheet gives")
+        Machine.from_json(done["machine"]).save(path)
+    full = hroof("report", saved, "--machine", path, "--full").out
+    assert "without structured sparsity" in " ".join(full.split())
