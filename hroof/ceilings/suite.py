@@ -185,7 +185,7 @@ def _is_wanted(kernel: CeilingKernel, plan: Plan, only: frozenset[str]) -> bool:
 def run(bench: Bench, plan: Plan) -> None:
     """Measure every kernel once, and DRAM in small parts between them."""
     kernels = bench.unique(bench.kernels)
-    spread = [kernel for kernel in kernels if kernel.level is MemoryLevel.DRAM]
+    spread = [k for k in kernels if k.level is MemoryLevel.DRAM and not k.variant]
     planned = list(schedule(kernels, spread, plan))
     for number, (kernel, seconds, keep) in enumerate(planned, 1):
         bench.measure(kernel, seconds, keep=keep, place=f"{number} of {len(planned)}")
