@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from hroof.ceilings.datasheets import datasheet
+from hroof.ceilings.plateaus import Plateau
 from hroof.ceilings.sweep import caches_per_thread, doubts, each, levels, plateaus
 from hroof.machine import Ceiling, Machine, Sweep
 from hroof.report.scene import Roof, Scene, drawable
@@ -249,16 +250,13 @@ def sweep_scene(machine: Machine) -> SweepScene | None:
 def steps(sweep: Sweep, caches: Mapping[MemoryLevel, int]) -> tuple[Step, ...]:
     """The plateaus of a sweep with the names of the levels that they are."""
     names = {plateau: level for level, plateau in levels(sweep, caches).items()}
-    return tuple(
-        Step(
-            key=str(names.get(one, f"plateau {place}")),
-            label=f"{names[one].label} " * (one in names) + si(one.rate, "B/s"),
-            rate=one.rate,
-            first=one.first,
-            last=one.last,
-        )
-        for place, one in enumerate(plateaus(sweep), 1)
-    )
+    return tuple(_step(one, names.get(one), at) for at, one in enumerate(plateaus(sweep), 1))
+
+
+def _step(plateau: Plateau, level: MemoryLevel | None, place: int) -> Step:
+    rate = si(plateau.rate, "B/s")
+    key, label = (str(level), f"{level.label} {rate}") if level else (f"plateau {place}", rate)
+    return Step(key, label, plateau.rate, plateau.first, plateau.last)
 
 
 def _ceilings(
