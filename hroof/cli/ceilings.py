@@ -15,6 +15,7 @@ from hroof.integration import Integration
 from hroof.machine import Machine
 
 FRAMEWORK = "torch"
+SWEEP = "sweep"
 FIGURES = (".png", ".svg", ".pdf")
 KINDS = (*FIGURES, ".html", ".json", ".txt")
 
@@ -112,7 +113,7 @@ def _machine(arguments: Arguments, integration: Integration, say: Say) -> Machin
 
 
 class Steps:
-    """Says what is measured now: on a terminal in one line, else one line for each ceiling.
+    """Says what is measured now: on a terminal in one line, else a line when a ceiling comes first, and again.
 
     Args:
         say: Says a line.
@@ -123,7 +124,7 @@ class Steps:
         self._say = say
         self._live = live
         self._begun = False
-        self._last = ""
+        self._said: set[str] = set()
 
     def __call__(self, text: str) -> None:
         """Take note of ``3 of 40: L2: expand.sum``."""
@@ -134,10 +135,11 @@ class Steps:
             sys.stderr.write(f"\r\x1b[K{text[:_WIDTH]}")
             sys.stderr.flush()
             return
-        *_, ceiling, _ = ("", *text.split(": "))
-        if ceiling != self._last:
+        place, _, rest = text.partition(": ")
+        ceiling = place if place == SWEEP else f"{place == 'again'} {rest.partition(': ')[0]}"
+        if rest and ceiling not in self._said:
             self._say(f"  {text}")
-            self._last = ceiling
+            self._said.add(ceiling)
 
     def end(self) -> None:
         """Clear the line."""

@@ -7,7 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
+
+import torch
 
 from hroof.ceilings import host, stale
 from hroof.machine import Machine
