@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 from hroof.ceilings import datasheets, limits
+from hroof.ceilings.sweep import doubts
 from hroof.machine import Ceiling, Machine
 from hroof.units import MemoryLevel, Pipe, Precision, percent, si
 
@@ -52,7 +53,7 @@ def warnings(machine: Machine) -> tuple[str, ...]:
     found += [*missing_levels(machine), *level_order(machine.bandwidths), *no_plateau(machine)]
     if taken:
         return tuple(found)
-    found += unresolved(machine)
+    found += [*unresolved(machine), *doubts(machine)]
     if machine.device == "cpu":
         found += [*fp64_ratio(machine), *narrow_formats(machine)]
     return (*found, *below_sheet(machine), *unsteady(machine))

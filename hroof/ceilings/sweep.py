@@ -276,13 +276,14 @@ def levels(sweep: Sweep, caches: Mapping[MemoryLevel, int]) -> dict[MemoryLevel,
 
 
 def doubts(machine: Machine) -> list[str]:
-    """What is doubtful about a machine's sweep, one sentence each; nothing where it has none.
+    """What is doubtful about a machine's sweep, one sentence each.
 
-    It shows no step at all; or it was disturbed so much that its steps mean little; or it falls at a
-    size far from every cache that the system tells of.
+    It shows no step; or it was disturbed so much that its steps mean little; or it falls at a size far
+    from every cache that the system tells of. Nothing where there is none, or one without plateaus, of
+    which the checks tell.
     """
     sweep, caches = machine.sweep, caches_per_thread(machine)
-    if sweep is None:
+    if sweep is None or not sweep.plateaus:
         return []
     low = len(slower_than_larger(dict(zip(sweep.sizes, sweep.rates, strict=True))))
     if low > _DISTURBED * len(sweep.sizes):

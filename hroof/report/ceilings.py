@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hroof.ceilings.sweep import doubts
 from hroof.errors import MissingError
 from hroof.machine import Ceiling, Machine
 from hroof.report import inline
@@ -58,7 +57,7 @@ def text(machine: Machine, *, width: int | None = None, color: bool = False) -> 
             heading(console, title)
             show(console, grid)
     _sweep(console, machine)
-    _list(console, "Doubts", warnings(machine))
+    _list(console, "Doubts", machine.warnings)
     _list(console, "Conditions", conditions(machine))
     line(console, "")
     line(console, _CONVENTIONS)
@@ -162,11 +161,6 @@ def notes(machine: Machine) -> dict[str, list[str]]:
     return about
 
 
-def warnings(machine: Machine) -> list[str]:
-    """Every doubt about the machine and its sweep, each once."""
-    return list(dict.fromkeys([*machine.warnings, *doubts(machine)]))
-
-
 def conditions(machine: Machine) -> list[str]:
     """Under what conditions it was measured: every fact that fits a line."""
     facts = machine.facts.items()
@@ -247,7 +241,6 @@ def page(machine: Machine) -> str:
         others=others_grid(machine),
         ridges=ridge_grid(machine),
         notes=notes(machine),
-        warnings=warnings(machine),
         conditions=conditions(machine),
         conventions=_CONVENTIONS,
     )

@@ -286,7 +286,10 @@ def test_a_sweep_without_plateau_confirms_nothing(sound: Any) -> None:
     flat = Sweep((1024, 2048), (2e9, 1e9))
     (warning,) = checks.warnings(sound(sweep=flat))
     assert "shows no plateau" in warning
-    assert checks.warnings(sound(sweep=dataclasses.replace(flat, plateaus=((2e9, 1024),)))) == ()
+    assert (
+        checks.warnings(sound(sweep=dataclasses.replace(flat, plateaus=((2e9, 2), (1e9, 2048)))))
+        == ()
+    )
 
 
 @pytest.mark.parametrize(

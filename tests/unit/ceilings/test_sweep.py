@@ -367,6 +367,7 @@ def test_a_sweep_without_a_step() -> None:
     flat = Sweep((4096, 8192, 16384), (1e9, 1e9, 1e9), "k", 1, ((1e9, 16384),))
     (text,) = doubts(machine_of(flat))
     assert "no step" in text
+    assert doubts(machine_of(replace(flat, plateaus=()))) == []
 
 
 @pytest.mark.parametrize(

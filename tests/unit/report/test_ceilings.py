@@ -22,7 +22,6 @@ from hroof.report.ceilings import (
     page,
     ridge_grid,
     text,
-    warnings,
 )
 from hroof.report.machine_scene import SweepScene, sweep_scene
 from hroof.units import MemoryLevel, Pipe, Precision
@@ -132,15 +131,6 @@ def test_a_note_is_told_once_with_all_that_it_is_about(machine: Machine) -> None
         "Reads are counted.": ["L1", "DRAM"],
         "Write-allocate counted.": ["dram copy"],
     }
-
-
-def test_doubts_of_the_machine_and_of_its_sweep_each_once(machine: Machine) -> None:
-    assert warnings(machine) == ["fp64 is a lower bound."]
-    facts = {**machine.facts, "caches": [{"level": "l1", "size": 10**6, "sharers": 1}]}
-    odd = dataclasses.replace(machine, facts=facts)
-    first, second = warnings(odd)
-    assert "falls at 31.0 kB" in second
-    assert warnings(dataclasses.replace(odd, warnings=(second, first))) == [second, first]
 
 
 def test_conditions_are_the_facts_that_fit_a_line(machine: Machine) -> None:
