@@ -26,6 +26,7 @@ __all__ = ["figure", "page", "text"]
 
 _ROWS, _MOST_COLUMNS = 8, 72
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
+_UNITS = {"clock": "Hz", "memory": "B", "seconds": "s"}
 _CONVENTIONS = (
     "A fused multiply-add is 2 FLOP; integer operations (OP) are no FLOP; 1 GB = 1e9 B. The best sample of the "
     "best kernel counts: other programs only lower a rate. framework-reachable: the unit may do more than the "
@@ -164,11 +165,11 @@ def notes(machine: Machine) -> dict[str, list[str]]:
 def conditions(machine: Machine) -> list[str]:
     """Under what conditions it was measured: every fact that fits a line."""
     facts = machine.facts.items()
-    plain = [f"{_words(name)} {_said(value)}" for name, value in facts if _is_plain(value)]
+    plain = [_said(name, value) for name, value in facts if _is_plain(value)]
     packed = [" · ".join(plain)] if plain else []
     for name, value in facts:
         if isinstance(value, Mapping) and value and all(map(_is_plain, value.values())):
-            entries = ", ".join(f"{key} {_said(entry)}" for key, entry in value.items())
+            entries = ", ".join(_said(key, entry) for key, entry in value.items())
             packed.append(f"{_words(name)}: {entries}")
     return packed
 
@@ -177,10 +178,17 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, str | int | float) and value != ""
 
 
-def _said(value: Any) -> str:
+def _said(name: str, value: Any) -> str:
+    """A fact with its name; a number with its unit, where the name says which."""
     if isinstance(value, bool):
-        return "yes" if value else "no"
-    return number(value, 4) if isinstance(value, float) else str(value)
+        text = "yes" if value else "no"
+    elif name in _UNITS and isinstance(value, int | float):
+        text = si(float(value), _UNITS[name])
+    elif isinstance(value, float):
+        text = percent(value) if name.endswith("share") else number(value)
+    else:
+        text = str(value)
+    return f"{_words(name)} {text}"
 
 
 def _words(name: str) -> str:

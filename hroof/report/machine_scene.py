@@ -12,7 +12,7 @@ from hroof.ceilings.sweep import caches_per_thread, doubts, each, levels, platea
 from hroof.machine import Ceiling, Machine, Sweep
 from hroof.report.scene import Roof, Scene, drawable
 from hroof.roofline import Pair
-from hroof.units import MemoryLevel, number, si
+from hroof.units import MemoryLevel, Pipe, number, si
 
 _SOLID = ("measured", "framework-reachable")
 _SHEET = "sheet-"
@@ -75,26 +75,31 @@ def _flats(peaks: Mapping[Pair, Ceiling], bandwidths: Iterable[Ceiling]) -> list
     """Each begins at the fastest memory; those that read the same share one label."""
     fastest = max((one.rate for one in bandwidths), default=None)
     texts = {pair: _rate(one, "FLOP/s") for pair, one in peaks.items()}
-    names: dict[str, list[str]] = {}
-    for (pipe, precision), text in texts.items():
-        names.setdefault(text, []).append(f"{pipe} {precision.upper()}")
-    said: set[str] = set()
-    roofs = []
-    for (pipe, precision), one in peaks.items():
-        text = texts[pipe, precision]
-        roofs.append(
-            Roof(
-                key=f"{pipe}_{precision}",
-                label="" if text in said else f"{', '.join(names[text])} {text}",
-                rate=one.rate,
-                sloped=False,
-                measured=one.how in _SOLID,
-                used=True,
-                ridge=None if fastest is None else one.rate / fastest,
-            )
+    alike: dict[str, list[Pair]] = {}
+    for pair, text in texts.items():
+        alike.setdefault(text, []).append(pair)
+    return [
+        Roof(
+            key="_".join(pair),
+            label=f"{_names(alike[texts[pair]])} {texts[pair]}"
+            if alike[texts[pair]][0] == pair
+            else "",
+            rate=one.rate,
+            sloped=False,
+            measured=one.how in _SOLID,
+            used=True,
+            ridge=None if fastest is None else one.rate / fastest,
         )
-        said.add(text)
-    return roofs
+        for pair, one in peaks.items()
+    ]
+
+
+def _names(pairs: Iterable[Pair]) -> str:
+    """``vector FP64, matrix FP64/FP32``."""
+    by_pipe: dict[str, list[str]] = {}
+    for pipe, precision in sorted(pairs, key=lambda pair: list(Pipe).index(pair[0])):
+        by_pipe.setdefault(pipe, []).append(precision.upper())
+    return ", ".join(f"{pipe} {'/'.join(names)}" for pipe, names in by_pipe.items())
 
 
 def _rate(ceiling: Ceiling, unit: str) -> str:
@@ -145,13 +150,12 @@ def ridges(machine: Machine) -> list[tuple[str, dict[MemoryLevel, float]]]:
 
     Peaks that read the same share one entry.
     """
-    rows: dict[str, tuple[list[str], dict[MemoryLevel, float]]] = {}
+    rows: dict[str, tuple[list[Pair], dict[MemoryLevel, float]]] = {}
     for pair, one in _peaks(machine).items():
         balances = {level: machine.balance(*pair, level) for level in _bandwidths(machine)}
         known = {level: value for level, value in balances.items() if value is not None}
-        names, _ = rows.setdefault(si(one.rate, "FLOP/s"), ([], known))
-        names.append(f"{pair[0]} {pair[1].upper()}")
-    return [(", ".join(names), values) for names, values in rows.values() if values]
+        rows.setdefault(si(one.rate, "FLOP/s"), ([], known))[0].append(pair)
+    return [(_names(pairs), values) for pairs, values in rows.values() if values]
 
 
 def ridge_points(machine: Machine) -> list[tuple[float, float]]:

@@ -57,6 +57,9 @@ def machine() -> Machine:
             "threads": 1,
             "quick": False,
             "seconds": 12.345678,
+            "clock": 2.5e9,
+            "own_share": 0.981,
+            "load": 0.25,
             "affinity": None,
             "versions": {"torch": "2.13", "python": "3.11"},
             "caches": [{"level": "l1", "size": 32_000, "sharers": 1}],
@@ -135,7 +138,7 @@ def test_a_note_is_told_once_with_all_that_it_is_about(machine: Machine) -> None
 
 def test_conditions_are_the_facts_that_fit_a_line(machine: Machine) -> None:
     assert conditions(machine) == [
-        "threads 1 · quick no · seconds 12.35",
+        "threads 1 · quick no · seconds 12.3 s · clock 2.50 GHz · own share 98.1 % · load 0.250",
         "versions: torch 2.13, python 3.11",
     ]
     assert conditions(Machine("nothing")) == []

@@ -95,6 +95,13 @@ def test_peaks_that_read_the_same_share_a_label() -> None:
     assert found["matrix_fp32"].label == ""
 
 
+def test_precisions_of_one_pipe_share_its_name() -> None:
+    pairs = [M32, (Pipe.VECTOR, Precision.BF16), V32, M16]
+    found = roofs(small(peaks={pair: Ceiling(1e11) for pair in pairs}))
+    labels = [roof.label for roof in found.values() if not roof.sloped]
+    assert labels == ["vector FP32/BF16, matrix FP32/BF16 ≥ 100 GFLOP/s", "", "", ""]
+
+
 def test_peaks_of_the_same_rate_but_other_evidence_do_not() -> None:
     peaks = {V32: Ceiling(1e11, how="measured"), M32: Ceiling(1e11)}
     assert all(roofs(small(peaks=peaks))[key].label for key in ("vector_fp32", "matrix_fp32"))
