@@ -64,4 +64,4 @@ def test_the_best_is_no_worse_than_the_median(machine: Machine) -> None:
 
 
 def test_a_quick_run_is_quick(machine: Machine) -> None:
-    assert machine.facts["seconds"] < 15
+    assert machine.facts["seconds"] < 10
