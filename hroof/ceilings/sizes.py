@@ -11,6 +11,7 @@ from hroof.units import MemoryLevel
 _FRACTIONS = (0.45, 0.6, 0.75)
 _ABOVE_LOWER = 1.6
 _BELOW_OWN = 0.9
+_SMALL = 4
 _ROOM = 2.0
 _MEGABYTE = 1024**2
 _ASSUMED_CACHE = 64 * _MEGABYTE
@@ -38,11 +39,12 @@ class WorkingSets:
 
 
 def working_sets(caches: Sequence[Cache]) -> tuple[WorkingSets, ...]:
-    """Three sizes per cache level, nearest level first.
+    """Three or four sizes per cache level, nearest level first.
 
     They lie at 0.45, 0.6 and 0.75 of the way from 1.6 × the nearer level to 0.9 × the level itself,
     which its sharing cores divide where that leaves room. Several sizes, because a fixed one meets
-    associativity, neighbours and prefetchers; the best of them counts.
+    associativity, neighbours and prefetchers; the best of them counts. A level that is far larger than the nearer one
+    has a fourth, small one of 4 × the nearer level: a virtual machine often has only a part of the last cache.
 
     Args:
         caches: Distinct levels, in any order.
@@ -54,22 +56,26 @@ def working_sets(caches: Sequence[Cache]) -> tuple[WorkingSets, ...]:
     lower = 0
     sets = []
     for cache in nearest_first:
-        own = _between(cache, _ABOVE_LOWER * lower)
+        own = _between(cache, lower)
         if own is not None:
             sets.append(own)
         lower = cache.size
     return tuple(sets)
 
 
-def _between(cache: Cache, low: float) -> WorkingSets | None:
+def _between(cache: Cache, lower: int) -> WorkingSets | None:
+    low = _ABOVE_LOWER * lower
     whole = _BELOW_OWN * cache.size
     divided = whole / max(cache.sharers, 1)
     each = divided >= _ROOM * low
     high = divided if each else whole
     if high <= low:
         return None
-    sizes = tuple(int(low + share * (high - low)) for share in _FRACTIONS)
-    return WorkingSets(cache.level, sizes, each)
+    sizes = [int(low + share * (high - low)) for share in _FRACTIONS]
+    small = _SMALL * lower
+    if 0 < small < sizes[0] / 2:
+        sizes.insert(0, small)
+    return WorkingSets(cache.level, tuple(sizes), each)
 
 
 @dataclass(frozen=True, slots=True)

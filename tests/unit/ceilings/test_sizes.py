@@ -29,6 +29,13 @@ def test_cores_that_share_a_level_divide_it() -> None:
     assert last.sizes == (7_360_000, 9_280_000, 11_200_000)
 
 
+def test_a_level_far_larger_than_the_nearer_one_has_a_small_size_too() -> None:
+    huge = Cache(MemoryLevel.L3, 300_000_000, 1, 2, 300_000_000)
+    last = working_sets([L1, L2, huge])[-1]
+    assert last.sizes[0] == 4_000_000
+    assert len(last.sizes) == 4 and last.sizes[1] > 8_000_000
+
+
 def test_a_small_slice_per_core_is_used_by_all_threads_on_the_same_data() -> None:
     slices = Cache(MemoryLevel.L3, 22_000_000, 1, 16, 22_000_000)
     last = working_sets([L2, slices])[-1]
