@@ -11,7 +11,7 @@ from hroof.units import MemoryLevel
 _FRACTIONS = (0.45, 0.6, 0.75)
 _ABOVE_LOWER = 1.6
 _BELOW_OWN = 0.9
-_SMALL = 4
+_SMALL, _FAR_SMALLER = 4, 4
 _ROOM = 2.0
 _MEGABYTE = 1024**2
 _ASSUMED_CACHE = 64 * _MEGABYTE
@@ -73,7 +73,7 @@ def _between(cache: Cache, lower: int) -> WorkingSets | None:
         return None
     sizes = [int(low + share * (high - low)) for share in _FRACTIONS]
     small = _SMALL * lower
-    if 0 < small < sizes[0] / 2:
+    if 0 < small < sizes[0] / _FAR_SMALLER:
         sizes.insert(0, small)
     return WorkingSets(cache.level, tuple(sizes), each)
 
