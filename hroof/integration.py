@@ -145,7 +145,20 @@ class Integration(Protocol):
         """
 
     def ceiling_kernels(self, device: Device) -> Iterator[CeilingKernel]:
-        """Candidate kernels for every ceiling that the device has."""
+        """Candidate kernels for every ceiling that the device has.
+
+        Args:
+            device: As ``device()`` gave it, with one more fact: ``quick`` is true where nothing that takes long, like
+                compiling, is worth while.
+        """
+
+    def ceiling_facts(self, device: Device) -> Mapping[str, Any]:
+        """What was seen of the device since its kernels were asked for; an integration may do without.
+
+        Returns:
+            Facts of the machine, such as ``clock`` (Hz). Two have a meaning of their own: ``clocks`` is the clock in Hz
+            by name of the kernel, and ``doubts`` are sentences for the warnings.
+        """
 
     def sweep_kernels(self, device: Device, sizes: Sequence[int]) -> Iterator[CeilingKernel]:
         """One kernel per working set, all of the same kind: the bandwidth over the size; none where there is no way.

@@ -262,6 +262,7 @@ class Swept:
 
     capture: Any = None
     watch_program: Any = None
+    ceiling_facts: Any = staticmethod(lambda device: {})
 
     def __init__(self, inner: Any, fake: SimpleNamespace, rate: Any) -> None:
         self._inner = inner
