@@ -166,7 +166,7 @@ def unresolved(machine: Machine) -> Iterable[str]:
         first, second = machine.bandwidths[near], machine.bandwidths[far]
         if second.rate * (1 - _doubt(first, second)) <= first.rate < _EQUAL * second.rate:
             yield (
-                f"{near.label} and {far.label} are not resolved, both come out at about {si(first.rate, 'B/s')}: "
+                f"{near.label} ({si(first.rate, 'B/s')}) and {far.label} ({si(second.rate, 'B/s')}) are not resolved: "
                 f"{_why_equal(machine, near, far)}."
             )
 

@@ -250,9 +250,7 @@ def test_given_peaks_within_the_sheet_or_of_unknown_devices_are_fine(gpu: Any, s
 def test_equal_levels_are_not_resolved(sound: Any, fake: SimpleNamespace) -> None:
     bandwidths = {L1: fake.ceiling(205e9), L2: fake.ceiling(200e9), DRAM: fake.ceiling(20e9)}
     (warning,) = checks.warnings(sound(bandwidths=bandwidths, caches={L1: 1, L2: 2}))
-    assert warning.startswith(
-        "L1 and L2 are not resolved, both come out at about 205 GB/s: no kernel"
-    )
+    assert warning.startswith("L1 (205 GB/s) and L2 (200 GB/s) are not resolved: no kernel")
 
 
 def test_the_reason_is_the_width_of_the_kernel_where_that_shows(
@@ -268,7 +266,7 @@ def test_the_reason_is_the_width_of_the_kernel_where_that_shows(
 def test_a_cache_like_dram_points_at_the_sizes(sound: Any, fake: SimpleNamespace) -> None:
     bandwidths = {L2: fake.ceiling(200e9), L3: fake.ceiling(42e9), DRAM: fake.ceiling(40e9)}
     (warning,) = checks.warnings(sound(bandwidths=bandwidths, caches={L2: 1, L3: 2}))
-    assert warning.startswith("L3 and DRAM are not resolved") and "cache sizes" in warning
+    assert "and DRAM (40.0 GB/s) are not resolved" in warning and "cache sizes" in warning
 
 
 @pytest.mark.parametrize("near", [180e9, 221e9])
