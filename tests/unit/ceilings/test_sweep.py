@@ -336,6 +336,18 @@ def test_a_sweep_as_the_system_says_raises_no_doubt(swept: Any) -> None:
     assert doubts(machine_of(swept().sweep)) == []
 
 
+def test_a_shared_cache_ends_at_a_part_of_its_size(fake: SimpleNamespace, swept: Any) -> None:
+    """16 MiB that four threads share: each falls out of it at 4 MiB, and that is as it should be."""
+    integration = Swept(fake, lambda size: speed(size) if size <= 4 * MIB else 20e9)
+    device = cpu(threads=4)
+    found = swept(integration, device).sweep
+    machine = machine_of(found, device)
+    assert doubts(machine) == []
+    named = levels(found, caches_per_thread(machine))
+    assert list(named) == [L1, L2, L3, DRAM]
+    assert 3 * MIB < named[L3].last < 5 * MIB
+
+
 def test_a_machine_without_a_sweep_raises_none() -> None:
     assert doubts(machine_of(None)) == []
 
