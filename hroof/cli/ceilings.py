@@ -72,7 +72,8 @@ def run(arguments: Arguments) -> int:
     elif not arguments.output:
         from hroof.report import ceilings as report
 
-        sys.stdout.write(report.text(machine).rstrip("\n") + "\n")
+        text = report.text(machine, color=sys.stdout.isatty())
+        sys.stdout.write(text.rstrip("\n") + "\n")
     return 0
 
 
