@@ -29,6 +29,7 @@ _TURNS = 5
 _FOR_DIPS = 0.25
 _DIP = 0.9
 _DISTURBED = 0.25
+_NAMED = 4
 
 
 # --- which sizes --------------------------------------------------------------------------------
@@ -174,9 +175,15 @@ class _Curve:
         for (name, size), why in self._failures.items():
             sizes.setdefault((name, why), []).append(si(size, "B"))
         return [
-            f"{name} could not run in the sweep at {', '.join(where)}: {why}."
+            f"{name} could not run in the sweep at {_some(where)}: {why}."
             for (name, why), where in sizes.items()
         ]
+
+
+def _some(sizes: Sequence[str]) -> str:
+    if len(sizes) <= _NAMED:
+        return ", ".join(sizes)
+    return f"{', '.join(sizes[: _NAMED - 1])} and {len(sizes) - _NAMED + 1} more sizes"
 
 
 def measure_sweep(
