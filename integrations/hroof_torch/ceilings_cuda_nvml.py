@@ -15,7 +15,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-MEGA = 1e6
+from hroof.units import percent
+
+_MEGA = 1e6
 _MILLI = 1e-3
 _SM, _MEMORY = 1, 2
 _CORE_SENSOR = 0
@@ -118,8 +120,8 @@ class Gpu:
     def look(self) -> Look:
         """How the device is now; takes some ten microseconds, sometimes a millisecond."""
         return Look(
-            clock=self._scaled(MEGA, "nvmlDeviceGetClockInfo", _SM),
-            memory_clock=self._scaled(MEGA, "nvmlDeviceGetClockInfo", _MEMORY),
+            clock=self._scaled(_MEGA, "nvmlDeviceGetClockInfo", _SM),
+            memory_clock=self._scaled(_MEGA, "nvmlDeviceGetClockInfo", _MEMORY),
             power=self._scaled(_MILLI, "nvmlDeviceGetPowerUsage"),
             temperature=self._scaled(1.0, "nvmlDeviceGetTemperature", _CORE_SENSOR),
             reasons=reasons(
@@ -131,8 +133,8 @@ class Gpu:
         """What stays the same from run to run: driver, highest clocks (Hz), power limit (W), partition (MIG)."""
         found = {
             "driver": self._driver(),
-            "clock_max": self._scaled(MEGA, "nvmlDeviceGetMaxClockInfo", _SM),
-            "memory_clock_max": self._scaled(MEGA, "nvmlDeviceGetMaxClockInfo", _MEMORY),
+            "clock_max": self._scaled(_MEGA, "nvmlDeviceGetMaxClockInfo", _SM),
+            "memory_clock_max": self._scaled(_MEGA, "nvmlDeviceGetMaxClockInfo", _MEMORY),
             "power_limit": self._scaled(_MILLI, "nvmlDeviceGetEnforcedPowerLimit"),
             "mig": self._mig(),
         }
@@ -201,12 +203,10 @@ def warnings(utilization: float | None, during: Mapping[str, Any]) -> list[str]:
     found = []
     if utilization is not None and utilization * 100 > _BUSY:
         found.append(
-            f"The GPU was {utilization:.0%} busy with other programs before its ceilings were measured, so they may be "
-            "too low: measure again when it is idle."
+            f"The GPU was {percent(utilization, 0)} busy with other programs before its ceilings were measured, so "
+            "they may be too low: measure again when it is idle."
         )
-    given = [
-        reason for reason in during.get("reasons", []) if reason != "applications clock setting"
-    ]
+    given = [reason for reason in during.get("reasons", []) if reason not in _EXPECTED]
     if given:
         found.append(
             f"The GPU lowered its clock while its ceilings were measured ({', '.join(given)}): the sustained rates "

@@ -14,7 +14,7 @@ import torch
 
 from hroof_torch.ceilings_cuda_nvml import Gpu, Look
 
-Launch = Callable[[], object]
+Launch = Callable[[], Any]
 Prepared = tuple[Callable[[], object], float]
 
 BATCH = 1e-2

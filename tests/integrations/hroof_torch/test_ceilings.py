@@ -1,8 +1,7 @@
-"""PyTorch's devices and CPU ceiling kernels: what they say, run and count; the draft for CUDA."""
+"""PyTorch's devices and CPU ceiling kernels: what they say, run and count."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from hroof.ceilings.sizes import Windows, WorkingSets  # noqa: E402
 from hroof.errors import MissingError  # noqa: E402
 from hroof.integration import CeilingKernel, Device  # noqa: E402
 from hroof.units import MemoryLevel, Pipe, Precision  # noqa: E402
-from hroof_torch import ceilings, ceilings_cpu, ceilings_cpu_peaks, ceilings_cuda  # noqa: E402
+from hroof_torch import ceilings, ceilings_cpu, ceilings_cpu_peaks  # noqa: E402
 
 L1, L2, L3, DRAM = MemoryLevel
 KIB = 1024
@@ -103,6 +102,18 @@ def test_variables_that_decide_speed_are_recorded(monkeypatch: pytest.MonkeyPatc
     assert environment["OMP_NUM_THREADS"] == "3"
     assert environment["MKL_ENABLE_INSTRUCTIONS"] == "AVX2"
     assert "SECRET_TOKEN" not in environment
+
+
+def properties(major: int = 9, minor: int = 0) -> SimpleNamespace:
+    """What ``torch.cuda.get_device_properties`` says about a made-up GPU."""
+    return SimpleNamespace(
+        name="made-up GPU",
+        major=major,
+        minor=minor,
+        multi_processor_count=100,
+        total_memory=80 * 1024**3,
+        L2_cache_size=50 * 1024**2,
+    )
 
 
 def test_the_default_is_the_first_gpu_or_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -424,90 +435,3 @@ def test_the_suite_measures_this_cpu(monkeypatch: pytest.MonkeyPatch, random_sta
     assert (Pipe.MATRIX, Precision.FP32) in machine.peaks
     assert machine.launch_cost is not None and 0 < machine.launch_cost.rate < 1
     assert not [text for text in machine.warnings if "could not run" in text]
-
-
-# --- CUDA: what can be checked without a GPU ----------------------------------------------------
-
-
-def properties(major: int = 9, minor: int = 0) -> SimpleNamespace:
-    """What ``torch.cuda.get_device_properties`` says about a made-up GPU."""
-    return SimpleNamespace(
-        name="made-up GPU",
-        major=major,
-        minor=minor,
-        multi_processor_count=100,
-        total_memory=80 * 1024**3,
-        L2_cache_size=50 * 1024**2,
-    )
-
-
-def gpu(major: int = 9, minor: int = 0) -> Device:
-    return ceilings._cuda(0, properties(major, minor))
-
-
-def precisions(device: Device, pipe: Pipe) -> set[Precision | None]:
-    return {k.precision for k in ceilings.ceiling_kernels(device) if k.pipe is pipe}
-
-
-def test_a_gpu_is_described() -> None:
-    device = gpu()
-    assert (device.device, device.name, device.shared_pipes) == ("cuda:0", "made-up GPU", False)
-    assert device.caches == {L2: 50 * 1024**2}
-    assert device.facts["capability"] == "9.0"
-    assert json.loads(json.dumps(device.facts)) == device.facts
-
-
-def test_a_gpu_has_candidates_for_its_memory_l2_and_launches_but_not_for_l1() -> None:
-    offered = list(ceilings.ceiling_kernels(gpu()))
-    assert {kernel.level for kernel in offered} == {None, L2, DRAM}
-    assert [k.name for k in offered if k.what == "launch"] == ["neg_ of 1 element"]
-    bare = dataclasses.replace(gpu(), caches={})
-    assert {kernel.level for kernel in ceilings.ceiling_kernels(bare)} == {None, DRAM}
-
-
-def test_tensor_cores_multiply_what_the_capability_allows() -> None:
-    volta = {Precision.FP64, Precision.FP32, Precision.FP16}
-    ampere = volta | {Precision.INT8, Precision.TF32, Precision.BF16}
-    assert precisions(gpu(7, 0), Pipe.MATRIX) == volta
-    assert precisions(gpu(8, 0), Pipe.MATRIX) == ampere
-    assert precisions(gpu(8, 9), Pipe.MATRIX) == ampere | {Precision.FP8}
-
-
-def test_fp64_products_on_tensor_cores_say_nothing_about_the_vector_unit() -> None:
-    assert Precision.FP64 in precisions(gpu(8, 6), Pipe.VECTOR)
-    assert Precision.FP64 not in precisions(gpu(8, 0), Pipe.VECTOR)
-    assert Precision.FP32 in precisions(gpu(8, 0), Pipe.VECTOR)
-
-
-def test_arrays_for_memory_exceed_l2_and_leave_room() -> None:
-    assert ceilings_cuda.memory_bytes(gpu()) == 1024**3
-    large = dataclasses.replace(gpu(), caches={L2: 1024**3})
-    assert ceilings_cuda.memory_bytes(large) == 4 * 1024**3
-    small = dataclasses.replace(gpu(), facts={"memory": 4 * 1024**3})
-    assert ceilings_cuda.memory_bytes(small) == 1024**3 // 2
-
-
-@pytest.mark.parametrize(("seconds", "launches"), [(1e-3, 5), (6e-3, 1), (1.0, 1), (0.0, 2000)])
-def test_a_batch_takes_five_milliseconds(seconds: float, launches: int) -> None:
-    assert ceilings_cuda.batch_size(seconds) == launches
-
-
-@pytest.mark.parametrize("tf32", [True, False])
-def test_the_fp32_switch_is_put_back(tf32: bool) -> None:
-    before = ceilings.float32_switches()
-    with pytest.raises(RuntimeError, match="stop"), ceilings_cuda.fp32_products(tf32=tf32):
-        matmul = torch.backends.cuda.matmul
-        allowed = getattr(matmul, "fp32_precision", None) or matmul.allow_tf32
-        assert allowed in (("tf32", True) if tf32 else ("ieee", False))
-        raise RuntimeError("stop")
-    assert ceilings.float32_switches() == before
-
-
-@pytest.mark.gpu
-def test_every_cuda_kernel_runs() -> None:
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA device")
-    for kernel in ceilings.ceiling_kernels(ceilings.device("cuda:0")):
-        call, work = kernel.prepare()
-        call()
-        assert math.isfinite(work) and work > 0, kernel.name
