@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
@@ -456,3 +457,21 @@ def test_an_integration_may_tell_what_it_saw_meanwhile(fake: SimpleNamespace, cl
     machine = measure(chip, "cuda:0", plan=PLAN, senses=senses)
     assert (machine.facts["clock"], machine.facts["power"]) == (1.5e9, 300.0)
     assert machine.facts["framework"] == "fake"
+
+
+def test_clocks_that_it_saw_belong_to_the_kernel_that_won(
+    fake: SimpleNamespace, clock: Any
+) -> None:
+    burst = dataclasses.replace(fake.peak("mm burst", 90e9, Precision.FP32), variant="burst")
+    chip = fake.integration(
+        [fake.level("sum", 40e9, DRAM), fake.peak("mm", 80e9, Precision.FP32), burst]
+    )
+    seen = {"mm": 1.5e9, "mm burst": 1.9e9, "slower": 1e9}
+    chip.ceiling_facts = lambda device: {"clocks": seen, "doubts": ["It was hot."]}
+    senses = Senses(clock, clock, lambda: None, Signs, lambda: NOON)
+    machine = measure(chip, "cuda:0", plan=PLAN, senses=senses)
+    assert machine.peaks[Pipe.MATRIX, Precision.FP32].clock == 1.5e9
+    assert machine.others["matrix_fp32 burst"].clock == 1.9e9
+    assert math.isnan(machine.bandwidths[DRAM].clock)
+    assert "It was hot." in machine.warnings and "doubts" not in machine.facts
+    assert machine.facts["clocks"] == seen
