@@ -26,8 +26,8 @@ GRANULE = 16 * KIB
 _FLOAT, _VECTOR = 4, 16
 _GIBIBYTE = 1024**3
 _MOST_THREADS = 1024
-_PER_BLOCK = 128 * 1024**2
-"""Bytes that a block reads per launch: some 0.6 ms out of L1, the fastest level."""
+_PER_BLOCK = 256 * 1024**2
+"""Bytes that a block reads per launch: some 1.2 ms out of L1, the fastest level."""
 _SHARE_OF_FREE = 4
 _OVER_L2 = 4
 _L1_WINDOWS = (16 * KIB, 32 * KIB, 64 * KIB, 128 * KIB)

@@ -28,7 +28,7 @@ _PAUSE = 0.2
 _TRIAL = 5e-3
 _LONGEST_TRIAL = 0.04
 """Seconds of one product, after which no larger one is tried."""
-_SHARE_OF_FREE = 2
+_SHARE_OF_FREE = 4
 _QUICK_STEP = 3
 _DTYPES = {
     Precision.FP64: torch.float64,
@@ -134,7 +134,7 @@ def precisions(able: tuple[int, int]) -> list[Precision]:
 
 
 def fitting(precision: Precision, free: int) -> list[Shape]:
-    """The shapes whose matrices take at most half of the free memory; the smallest one in any case."""
+    """The shapes whose matrices take at most a quarter of the free memory; the smallest one in any case."""
     # Random values are made in fp32 first.
     width = _DTYPES[precision].itemsize + 4
     fit = [

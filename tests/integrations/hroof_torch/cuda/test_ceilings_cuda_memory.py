@@ -79,7 +79,7 @@ def test_every_multiprocessor_reads_its_own_window(card: Any, near: bool) -> Non
 
 
 def test_a_large_window_is_read_at_least_once(card: Any) -> None:
-    window = 192 * MIB
+    window = 512 * MIB
     data = torch.empty(0)
     memory.window_kernel(card.device, card.timer(), "read", lambda _: data, window, near=False)
     assert values(card.built[0][2])[1] == 1

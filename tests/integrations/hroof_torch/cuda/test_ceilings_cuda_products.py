@@ -94,7 +94,7 @@ def test_shapes_fit_the_free_memory() -> None:
     assert products.fitting(Precision.BF16, 80 * GIB) == list(SHAPES)
     assert products.fitting(Precision.BF16, 0) == list(SHAPES)
     some = products.fitting(Precision.FP64, GIB)
-    assert some and all(shape.elements * 12 <= GIB // 2 for shape in some)
+    assert some and all(shape.elements * 12 <= GIB // 4 for shape in some)
     assert products.fitting(Precision.BF16, 1) == [SHAPES[0]]
 
 
