@@ -85,10 +85,9 @@ def _machine(arguments: Arguments, profile: Profile, say: Say) -> Machine | None
     if found is not None:
         say("hroof: the run holds no ceilings; using those that were measured here before.")
         return found
-    say(
-        "hroof: no ceilings are known, so nothing is judged. "
-        "Measure them with hroof ceilings, or name a file with --machine."
-    )
+    from hroof.findings import no_ceilings_remedy
+
+    say(f"hroof: no ceilings are known, so nothing is judged. {no_ceilings_remedy(profile)}")
     return None
 
 

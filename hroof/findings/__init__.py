@@ -6,14 +6,22 @@ from typing import TYPE_CHECKING
 
 from hroof.findings import honesty
 from hroof.findings.finding import Finding, Verdict
-from hroof.findings.honesty import machine_mismatch, warnings
+from hroof.findings.honesty import machine_mismatch, no_ceilings_remedy, warnings
 from hroof.findings.rules import RULES, Context
 
 if TYPE_CHECKING:
     from hroof.machine import Machine
     from hroof.profile import Profile
 
-__all__ = ["Finding", "Verdict", "findings", "machine_mismatch", "verdict", "warnings"]
+__all__ = [
+    "Finding",
+    "Verdict",
+    "findings",
+    "machine_mismatch",
+    "no_ceilings_remedy",
+    "verdict",
+    "warnings",
+]
 
 
 def findings(profile: Profile, machine: Machine | None) -> list[Finding]:

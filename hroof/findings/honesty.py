@@ -230,7 +230,8 @@ def verdict(profile: Profile, machine: Machine | None, ranked: list[Finding]) ->
         return Verdict(text, " ".join(why for why, _ in against), against[0][1], False)
     text = (
         f"{whole.bound} bounds {percent(whole.bound_share, 0)} of the attainable time; the "
-        f"launches of a step take {number(whole.headroom, 2)} times what the ceilings allow."
+        f"launches{' of a step' if profile.step_count else ''} take "
+        f"{number(whole.headroom, 2)} times what the ceilings allow."
     )
     doubt = None if machine is None else disturbed(machine, whole.headroom)
     text += f" {doubt}" if doubt else ""
@@ -240,6 +241,16 @@ def verdict(profile: Profile, machine: Machine | None, ranked: list[Finding]) ->
     if first is None:
         return Verdict(text, held, "Nothing stands out: change the model or its precision.", True)
     return Verdict(text, f"{first.title} {held}", first.action, True)
+
+
+def no_ceilings_remedy(profile: Profile) -> str:
+    """What to do where a run has no ceilings."""
+    if profile.counters is None:
+        return "Measure them once with: hroof ceilings"
+    return (
+        "Measure them with hroof ceilings on the device of the run and name the file with --machine, or collect with "
+        "hroof run --counters: its counters carry the peaks of the chip."
+    )
 
 
 def disturbed(machine: Machine, headroom: float | None) -> str | None:
@@ -256,6 +267,7 @@ def disturbed(machine: Machine, headroom: float | None) -> str | None:
             f"same processor; {again}."
         )
     rates = [*machine.peaks.values(), *machine.bandwidths.values()]
+    rates = [ceiling for ceiling in rates if ceiling.how in ("measured", "framework-reachable")]
     rates += [machine.launch_cost] if machine.launch_cost is not None else []
     if any("other programs" in text for text in machine.warnings) or any(
         ceiling.spread > DISTURBED_SPREAD for ceiling in rates
@@ -272,7 +284,7 @@ def _objections(
         return [("No launch with a time was captured.", "Collect again with a full step or more.")]
     found = []
     if machine is None:
-        found.append(("There are no ceilings to compare with.", "Run: hroof ceilings"))
+        found.append(("There are no ceilings to compare with.", no_ceilings_remedy(profile)))
     elif mismatch := machine_mismatch(profile, machine):
         found.append((mismatch, "Measure the ceilings on the device of the run."))
     if profile.step_count < MIN_STEPS and whole.sources["time"] is not Source.COUNTER:
@@ -295,6 +307,9 @@ def _uncovered(profile: Profile, machine: Machine | None, whole: Point) -> list[
     if counted < NO_VERDICT_COVERAGE:
         why = f"Only {percent(counted)} of the launch time has known FLOP."
         return [(why, remedy)]
+    if profile.counters is not None and whole.sized_time < NO_VERDICT_COVERAGE * whole.time:
+        why = f"Only {percent(whole.sized_time / whole.time)} of the launch time has known bytes."
+        return [(why, "Collect bytes as well: without them memory may be the bound all the same.")]
     bounded = whole.bounded_time / whole.time
     if machine is not None and bounded < NO_VERDICT_COVERAGE:
         why = f"Only {percent(bounded)} of the launch time has a bound."

@@ -78,6 +78,11 @@ class Context:
         return cls(profile, machine, sums, launches, bound, step, doubtful)
 
     @property
+    def per(self) -> str:
+        """What sums are about: `` a step``, or `` in all`` where there are no steps."""
+        return " a step" if self.totals.steps else " in all"
+
+    @property
     def subject(self) -> str:
         """What findings are about: ``layer``, or ``kernel`` where no layer is known."""
         return usual_key(self.launches)
@@ -126,17 +131,18 @@ def layer_findings(run: Context) -> list[Finding]:
     """The layers with the largest recoverable time, and large ones that have nothing to gain."""
     work, subject = run.launches[_model_work(run.launches)], run.subject
     found = points(run.profile.replace(launches=work), run.machine, (subject,))
-    named = [p for p in found if p.key[subject] != missing_name(subject) and _judgeable(p)]
+    named = [p for p in found if p.key[subject] != missing_name(subject) and _judgeable(run, p)]
     worth = [p for p in named if p.recoverable_time >= MIN_SHARE * run.step and not _near_roof(p)]
     ranked = sorted(worth, key=lambda p: (-p.recoverable_time, p.key[subject]))
     done = [p for p in named if _near_roof(p) and run.share(p.time) >= NO_RULE_SHARE]
     return [_layer(run, p) for p in ranked[:MAX_LAYERS]] + [_at_roof(run, p) for p in done]
 
 
-def _judgeable(point: Point) -> bool:
-    """Most of the time has a bound and known FLOP."""
+def _judgeable(run: Context, point: Point) -> bool:
+    """Most of the time has a bound, known FLOP and, where hardware counts apart, known bytes."""
     known = point.bounded_time >= 0.5 * point.time and point.uncounted_time <= 0.5 * point.time
-    return point.bound is not None and known
+    sized = run.profile.counters is None or point.sized_time >= 0.5 * point.time
+    return point.bound is not None and known and sized
 
 
 def _near_roof(point: Point) -> bool:
@@ -151,7 +157,7 @@ def _is_compute(bound: str | None) -> bool:
 def _layer(run: Context, point: Point) -> Finding:
     kind, action = _advice(point.bound or "")
     title = (
-        f"{_named(run, point)} takes {si(point.time, 's')} a step, "
+        f"{_named(run, point)} takes {si(point.time, 's')}{run.per}, "
         f"{number(point.headroom, 2)} times what its ceilings allow; {point.bound} bounds "
         f"{percent(point.bound_share, 0)} of the attainable."
     )
@@ -257,7 +263,7 @@ def small_launches(run: Context) -> list[Finding]:
         return []
     share = run.share(point.time)
     title = (
-        f"{launches_text(point.launches)} a step bound by the launch itself take "
+        f"{launches_text(point.launches)}{run.per} bound by the launch itself take "
         f"{percent(share)} of the launch time."
     )
     return [run.finding(
@@ -278,7 +284,7 @@ def elementwise(run: Context) -> list[Finding]:
         return []
     share = run.share(point.time)
     title = (
-        f"Memory-bound elementwise work, {launches_text(point.launches)} a step, takes "
+        f"Memory-bound elementwise work, {launches_text(point.launches)}{run.per}, takes "
         f"{percent(share)} of the launch time."
     )
     return [run.finding(
@@ -300,7 +306,7 @@ def optimizer(run: Context) -> list[Finding]:
     share = run.share(point.time)
     title = (
         f"The optimizer takes {percent(share)} of the launch time in "
-        f"{launches_text(point.launches)} a step, {number(headroom, 2)} times what its ceilings "
+        f"{launches_text(point.launches)}{run.per}, {number(headroom, 2)} times what its ceilings "
         "allow."
     )
     action = "Use the fused variant of the optimizer, or the foreach one where there is none."
@@ -339,7 +345,7 @@ def data(run: Context) -> list[Finding]:
     if point is None or run.share(point.time) < NOTICEABLE:
         return []
     share = run.share(point.time)
-    time = f"{si(point.time, 's')} a step, {percent(share)} of the launch time"
+    time = f"{si(point.time, 's')}{run.per}, {percent(share)} of the launch time"
     title = f"Loading data takes {time}."
     return [run.finding(
         "data", title, point.time, share,

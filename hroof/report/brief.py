@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from hroof.findings import Finding, findings, verdict, warnings
+from hroof.findings import Finding, findings, no_ceilings_remedy, verdict, warnings
 from hroof.kernels import display_name
 from hroof.machine import Ceiling, Machine
 from hroof.report import cells
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hroof.profile import Profile
 
 FINDINGS = 3
+OPS, NAME = 5, 60
 _SAME_RATE = 0.005
 FULL = "--full shows everything: FLOP and bytes at every level, totals, ceilings with spread."
 
@@ -54,17 +55,18 @@ def _card(profile: Profile, sums: Totals) -> str:
     run = profile.run
     device = f"{run.get('device_name') or ''} ({run.get('device') or 'unknown device'})".strip()
     steps = f"{sums.steps} captured steps" if sums.steps != 1 else "1 captured step"
-    times = f"launches {si(sums.time, 's')} a step, wall {cells.wall_cell(sums)}"
-    work = (
-        f"{si(sums.matrix_flop, 'FLOP')} matrix + {si(sums.elementwise_flop, 'FLOP')} elementwise"
-    )
+    per = " a step" if sums.steps else ""
+    times = f"launches {si(sums.time, 's')}{per}, wall {cells.wall_cell(sums)}"
+    # Of counters nobody can tell which vector work is elementwise.
+    vector = "elementwise" if profile.counters is None else "vector"
+    work = f"{si(sums.matrix_flop, 'FLOP')} matrix + {si(sums.elementwise_flop, 'FLOP')} {vector}"
     return " · ".join(
         [str(run.get("framework") or "unknown framework"), device, steps, times, work]
     )
 
 
 def _findings(console: Console, ranked: Sequence[Finding]) -> None:
-    heading(console, "What to change first (savings per step, at most)")
+    heading(console, "What to change first (savings at most)")
     if not ranked:
         line(console, "Nothing was found.")
     for place, finding in enumerate(ranked[:FINDINGS], 1):
@@ -119,7 +121,7 @@ def _row(
 ) -> list[str]:
     share = percent(point.time / whole) if whole > 0 else cells.DASH
     row = [*(point.key.values() or ["all"]), si(point.time, "s"), share.removesuffix(" %")]
-    row.append(si(point.flop_rate, "FLOP/s"))
+    row.append(cells.rate_of_flop_cell(point))
     if level is not None:
         row += [cells.rate_cell(point, level), cells.intensity_cell(point, level)]
     if machine is not None:
@@ -132,7 +134,7 @@ def _trust(console: Console, profile: Profile, machine: Machine | None) -> None:
     heading(console, "How far to trust it")
     line(console, _phases(profile, machine))
     line(console, _coverage(profile))
-    line(console, _ceilings(machine))
+    line(console, _ceilings(profile, machine))
     for text in warnings(profile, machine):
         line(console, f"• {text}")
     line(console, f"≥ counted, at least · ~ predicted · – not known. {FULL}")
@@ -159,21 +161,34 @@ def _coverage(profile: Profile) -> str:
     if containers > 0:
         text += f"; {percent(containers)} rests on the model itself or a container"
     if known.ops_without_rule:
-        shares = known.ops_without_rule.items()
-        named = ", ".join(f"{_short(op)} {percent(share)}" for op, share in shares)
         fact = "no FLOP rule" if profile.counters is None else "FLOP unknown"
-        text += f"; {fact}: {named}"
+        text += f"; {fact}: {_named(known.ops_without_rule)}"
+    sized = [
+        f"{level.label} of {count:g}"
+        for level, count in known.launches_with_bytes.items()
+        if 0 < count < known.launches
+    ]
+    if sized:
+        text += f"; bytes known at {', '.join(sized)} of {known.launches:g} launches"
     return f"{text}."
 
 
+def _named(shares: Mapping[str, float]) -> str:
+    """The first ops with their shares, and how many more there are."""
+    named = [f"{_short(op)} {percent(share)}" for op, share in list(shares.items())[:OPS]]
+    more = len(shares) - OPS
+    return ", ".join([*named, *([f"and {more} more"] if more > 0 else [])])
+
+
 def _short(op: str) -> str:
-    """An op as it is; a kernel without arguments."""
-    return display_name(op) if "(" in op else op
+    """An op as it is; a kernel without arguments; both cut where they are very long."""
+    name = display_name(op) if "(" in op else op
+    return name if len(name) <= NAME else f"{name[: NAME - 1]}…"
 
 
-def _ceilings(machine: Machine | None) -> str:
+def _ceilings(profile: Profile, machine: Machine | None) -> str:
     if machine is None:
-        return "Ceilings: none. Measure them once with: hroof ceilings"
+        return f"Ceilings: none. {no_ceilings_remedy(profile)}"
     rates = [f"{p} {q} {si(c.rate, _unit(q.is_float))}" for (p, q), c in _told(machine).items()]
     rates += ["vector: same unit"] if machine.shared_pipes else []
     rates += [f"{level.label} {si(c.rate, 'B/s')}" for level, c in machine.bandwidths.items()]

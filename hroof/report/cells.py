@@ -67,6 +67,14 @@ def flop_cell(point: Point) -> str:
     return f"{text} + {si(op, 'OP')}" if op > 0 else text
 
 
+def rate_of_flop_cell(point: Point) -> str:
+    """FLOP/s, or OP/s of work that is all integer; ``≥`` where a part of the time is not counted."""
+    if point.total_op > 0 and not point.total_flop > 0 and point.time > 0:
+        return si(point.total_op / point.time, "OP/s")
+    mark = "≥ " if point.uncounted_time > 0 and not math.isnan(point.flop_rate) else ""
+    return mark + si(point.flop_rate, "FLOP/s")
+
+
 def bound_cell(point: Point) -> str:
     """The name of the bound with its share."""
     return f"{point.bound} {percent(point.bound_share, 0)}" if point.bound else DASH
@@ -118,7 +126,7 @@ def _row(
     point: Point, levels: Sequence[MemoryLevel], step: float, machine: Machine | None
 ) -> list[str]:
     cells = [*(point.key.values() or ["all"]), count(point.launches), si(point.time, "s")]
-    cells += [share_cell(point.time, step), flop_cell(point), si(point.flop_rate, "FLOP/s")]
+    cells += [share_cell(point.time, step), flop_cell(point), rate_of_flop_cell(point)]
     cells += [intensity_cell(point, level) for level in levels]
     if machine is not None:
         saves = si(point.recoverable_time, "s") if point.attainable_time else DASH

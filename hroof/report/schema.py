@@ -67,6 +67,8 @@ _COVERAGE = {
     "time_unjoined": _NUMBER,
     "time_on_containers": _SHARES,
     "time_outside_steps": _NUMBER,
+    "launches": _NUMBER,
+    "launches_with_bytes": _NUMBERS,
 }
 _MAPPED_TOTALS = {"flop": "flop_by", "least_flop": "flop_least_by", "nbytes": "bytes"}
 _TOTALS = {

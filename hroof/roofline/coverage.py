@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hroof.roofline.bounds import Floats, flop_known, values
+from hroof.roofline.bounds import Floats, bytes_values, flop_known, values
 from hroof.roofline.grouping import captured, sum_by
-from hroof.units import Source
+from hroof.units import MemoryLevel, Source
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,6 +34,8 @@ class Coverage:
             root).
         time_outside_steps: Time outside captured steps ÷ time inside; these rows count nowhere
             else.
+        launches: Σ launches of all captured steps.
+        launches_with_bytes: Σ launches whose bytes are known, by level.
     """
 
     time_attributed: float
@@ -44,6 +46,8 @@ class Coverage:
     time_unjoined: float
     time_on_containers: Mapping[int, float]
     time_outside_steps: float
+    launches: float = 0.0
+    launches_with_bytes: Mapping[MemoryLevel, float] = field(default_factory=dict)
 
 
 def coverage(profile: Profile) -> Coverage:
@@ -65,6 +69,11 @@ def coverage(profile: Profile) -> Coverage:
         time_unjoined=time.of(_without_source(launches)),
         time_on_containers=_containers(profile, launches, time),
         time_outside_steps=_outside(profile.launches, launches),
+        launches=_sum(values(launches, "launches")),
+        launches_with_bytes={
+            level: _sum(values(launches, "launches")[~np.isnan(column)])
+            for level, column in bytes_values(launches).items()
+        },
     )
 
 

@@ -46,6 +46,8 @@ class Point:
         launch_time: Seconds that its launches cost when they serialise, or None.
         unsized_time: Part of ``time`` whose launches have no known bytes, for each level in
             ``nbytes``.
+        untimed_flop: Part of the nominal FLOP of floating formats whose launches have no known time.
+        untimed_bytes: Part of ``nbytes`` whose launches have no known time; levels with none are left out.
     """
 
     key: Mapping[str, str]
@@ -68,6 +70,8 @@ class Point:
     memory_times: Mapping[MemoryLevel, float] = field(default_factory=dict)
     launch_time: float | None = None
     unsized_time: Mapping[MemoryLevel, float] = field(default_factory=dict)
+    untimed_flop: float = 0.0
+    untimed_bytes: Mapping[MemoryLevel, float] = field(default_factory=dict)
 
     @property
     def total_flop(self) -> float:
@@ -83,8 +87,13 @@ class Point:
 
     @property
     def flop_rate(self) -> float:
-        """Nominal FLOP/s: ΣF / t (a ratio of sums)."""
-        return self.total_flop / self.time if self.time > 0 else float("nan")
+        """Nominal FLOP/s: ΣF / t (a ratio of sums) of the launches whose time is known."""
+        return (self.total_flop - self.untimed_flop) / self.time if self.time > 0 else float("nan")
+
+    @property
+    def sized_time(self) -> float:
+        """Seconds whose launches have known bytes, at the level where most have; 0 where none is known."""
+        return max((self.time - part for part in self.unsized_time.values()), default=0.0)
 
     @property
     def intensity(self) -> dict[MemoryLevel, float]:
@@ -93,10 +102,13 @@ class Point:
 
     @property
     def byte_rate(self) -> dict[MemoryLevel, float]:
-        """B/s at each known level: ΣB / t; empty where the time is not known or zero."""
+        """B/s at each known level: ΣB / t of the launches with a time; empty where that is not known or zero."""
         if not self.time > 0:
             return {}
-        return {level: size / self.time for level, size in self.nbytes.items()}
+        untimed = self.untimed_bytes
+        return {
+            level: (b - untimed.get(level, 0.0)) / self.time for level, b in self.nbytes.items()
+        }
 
     @property
     def headroom(self) -> float | None:

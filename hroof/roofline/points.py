@@ -116,6 +116,9 @@ class _Table:
     least: dict[Pair, Floats]
     nbytes: dict[MemoryLevel, Floats]
     unsized: dict[MemoryLevel, Floats]
+    untimed_flop: Floats
+    untimed_bytes: dict[MemoryLevel, Floats]
+    untimed: Floats
     uncounted: Floats
     zero_flop: Floats
     sources: dict[str, Indices]
@@ -125,6 +128,7 @@ class _Table:
     @classmethod
     def build(cls, launches: pd.DataFrame, groups: Groups, machine: Machine) -> _Table:
         duration, count = values(launches, "duration"), values(launches, "launches")
+        timeless = np.isnan(duration)
         known = flop_known(launches)
         sized = {level: ~np.isnan(column) for level, column in bytes_values(launches).items()}
         return cls(
@@ -138,6 +142,12 @@ class _Table:
                 for level, rows in sized.items()
             },
             unsized={level: groups.sum(duration, ~rows) for level, rows in sized.items()},
+            untimed_flop=_floats(launches, groups, timeless),
+            untimed_bytes={
+                level: groups.sum(values(launches, bytes_column(level)), rows & timeless)
+                for level, rows in sized.items()
+            },
+            untimed=groups.sum(count, timeless),
             uncounted=groups.sum(duration, ~known),
             zero_flop=groups.sum(count, known & ~has_work(launches)),
             sources=_sources(launches, groups, known),
@@ -175,6 +185,8 @@ class _Table:
                 for level, c in self.unsized.items()
                 if not np.isnan(self.nbytes[level][i])
             },
+            untimed_flop=float(self.untimed_flop[i]),
+            untimed_bytes={level: float(c[i]) for level, c in self.untimed_bytes.items() if c[i]},
         )
         return dataclasses.replace(point, notes=tuple(self._notes(i, point)))
 
@@ -189,7 +201,17 @@ class _Table:
             if seconds > _UNSIZED_NOTE_SHARE * point.time:
                 share = percent(1 - seconds / point.time)
                 notes.append(f"Bytes at {level.label} are known for {share} of the time only.")
+        if 0 < self.untimed[i] < point.launches:
+            part = f"{self.untimed[i]:g} of {point.launches:g} launches"
+            notes.append(f"No time is known of {part}: rates are those of the others.")
         return notes
+
+
+def _floats(launches: pd.DataFrame, groups: Groups, rows: Flags) -> Floats:
+    """Groups: nominal FLOP of floating formats of some rows."""
+    columns = flop_values(launches, "nominal").items()
+    parts = [groups.sum(column, rows) for (_, q), column in columns if q.is_float]
+    return np.asarray(sum(parts, np.zeros(len(groups.keys))))
 
 
 def _matters(pair: Pair, point: Point) -> bool:

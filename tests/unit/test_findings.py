@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from types import SimpleNamespace
 from typing import Any
@@ -576,3 +577,36 @@ class TestKernelsWithoutLayers:
         told = verdict(profile, build.machine(), found)
         assert not told.supported
         assert "hroof run --counters" in told.next
+
+    def counted(self, build: SimpleNamespace, **more: Any) -> Profile:
+        row = build.row(None, "other", None, 100, kernel=self.KERNELS[0], source_time="counter",
+                        source_flop="counter", **build.flop(matrix_fp32=1e6), **more)  # fmt: skip
+        return Profile.from_rows([row], {"device": "cpu"}, pd.DataFrame({"m": [1.0]}))
+
+    def test_without_bytes_memory_may_be_the_bound_all_the_same(
+        self, build: SimpleNamespace
+    ) -> None:
+        profile = self.counted(build)
+        told = verdict(profile, build.machine())
+        assert not told.supported
+        assert "0.0 % of the launch time has known bytes" in told.why
+        assert not [f for f in findings(profile, build.machine()) if f.kind == "compute"]
+        assert verdict(self.counted(build, bytes_dram=8.0), build.machine()).supported
+
+    def test_spread_of_peaks_that_counters_carry_is_no_disturbance(
+        self, build: SimpleNamespace
+    ) -> None:
+        wide = {
+            pair: dataclasses.replace(ceiling, how="counter peak", spread=0.9)
+            for pair, ceiling in build.machine().peaks.items()
+        }
+        machine = dataclasses.replace(build.machine(), peaks=wide)
+        told = verdict(self.counted(build, bytes_dram=8.0), machine)
+        assert "Doubtful" not in told.text
+
+    def test_ceilings_of_this_computer_do_not_help_a_device_elsewhere(
+        self, build: SimpleNamespace
+    ) -> None:
+        assert "on the device of the run" in verdict(self.counted(build), None).next
+        plain = Profile.from_rows([build.row("a", "forward", "mm", 1)])
+        assert verdict(plain, None).next == "Measure them once with: hroof ceilings"

@@ -543,6 +543,41 @@ class TestFlags:
         assert self.point(build, 30, **build.flop(matrix_fp32=1e6)).notes == ()
 
 
+class TestLaunchesWithoutTime:
+    """Rates are those of the launches whose time is known."""
+
+    def point(self, build: SimpleNamespace) -> Point:
+        work = {"bytes_dram": 1e3, **build.flop(matrix_fp32=500.0)}
+        rows = [build.row("a", "forward", "mm", 1, **work)]
+        rows.append({**rows[0], "duration": float("nan")})
+        return points(Profile.from_rows(rows), build.machine())[0]
+
+    def test_work_is_whole_and_rates_are_not_doubled(self, build: SimpleNamespace) -> None:
+        point = self.point(build)
+        assert point.total_flop == 1000.0
+        assert point.flop_rate == pytest.approx(500 / 1e-6)
+        assert point.byte_rate[MemoryLevel.DRAM] == pytest.approx(1e3 / 1e-6)
+        assert any("No time is known of 1 of 2 launches" in note for note in point.notes)
+
+    def test_the_time_with_known_bytes(self, build: SimpleNamespace) -> None:
+        rows = [
+            build.row("a", "forward", "mm", 3, bytes_dram=1e3),
+            build.row("a", "forward", "mm", 1),
+        ]
+        assert points(Profile.from_rows(rows))[0].sized_time == pytest.approx(3e-6)
+        assert points(Profile.from_rows(rows[1:]))[0].sized_time == 0.0
+
+
+def test_coverage_counts_launches_with_bytes_by_level(build: SimpleNamespace) -> None:
+    rows = [
+        build.row("a", "forward", "mm", 1, bytes_dram=0.0, bytes_l1=8.0),
+        build.row("a", "forward", "mm", 1, bytes_l1=8.0),
+    ]
+    known = coverage(Profile.from_rows(rows))
+    assert known.launches == 2.0
+    assert known.launches_with_bytes == {MemoryLevel.L1: 2.0, MemoryLevel.DRAM: 1.0}
+
+
 class TestTotals:
     def test_kinds_of_flop_stay_apart(self, profile: Profile, machine: Machine) -> None:
         sums = totals(profile, machine)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
+import pandas as pd
 import pytest
 
 from hroof.errors import UsageError
@@ -119,3 +121,36 @@ def test_an_unknown_key_is_refused(profile: Profile, machine: Machine) -> None:
 
 def test_it_is_deterministic(profile: Profile, machine: Machine) -> None:
     assert brief.render(profile, machine, width=100) == brief.render(profile, machine, width=100)
+
+
+def imported(rows: list[dict[str, Any]]) -> Profile:
+    counters = pd.DataFrame({"m": [1.0] * len(rows)})
+    return Profile.from_rows(rows, {"name": "x", "device": "cuda:0"}, counters)
+
+
+def test_what_counters_measured_is_no_step_and_vector_work_is_not_elementwise() -> None:
+    row = {"kernel": "gemm", "duration": 1e-3, "flop_nominal_vector_fp32": 1e6}
+    text = " ".join(brief.render(imported([row]), None, width=110, by=("kernel",)).split())
+    assert "launches 1.00 ms, wall" in text
+    assert "1.00 MFLOP vector" in text
+    assert "a step, wall" not in text
+
+
+def test_integer_work_has_its_own_rate() -> None:
+    row = {"kernel": "imma", "duration": 1e-3, "flop_nominal_matrix_int8": 2e9}
+    text = brief.render(imported([row]), None, width=110, by=("kernel",))
+    assert "2.00 TOP/s" in text
+
+
+def test_long_lists_and_names_are_cut_in_the_coverage() -> None:
+    rows = [{"kernel": f"k{n}_" + "x" * 200, "duration": 1e-3} for n in range(9)]
+    text = " ".join(brief.render(imported(rows), None, width=110, by=("kernel",), top=1).split())
+    assert "FLOP unknown: k0_" in text
+    assert "and 4 more" in text
+    assert "x" * 100 not in text.split("Coverage:")[1].split("Ceilings:")[0]
+
+
+def test_bytes_of_some_launches_only() -> None:
+    rows = [{"kernel": "a", "duration": 1.0, "bytes_dram": 1.0}, {"kernel": "b", "duration": 1.0}]
+    text = " ".join(brief.render(imported(rows), None, width=110, by=("kernel",)).split())
+    assert "bytes known at DRAM of 1 of 2 launches" in text
