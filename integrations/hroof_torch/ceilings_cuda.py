@@ -179,6 +179,7 @@ def _one_by_one(one: torch.Tensor) -> Callable[[], Any]:
 
 
 def _recorded(one: torch.Tensor) -> Callable[[], Any]:
+    one.neg_()  # its kernel is loaded now, not while it is recorded
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.device(one.device), torch.cuda.graph(graph):
         for _ in range(_LAUNCHES):

@@ -237,6 +237,11 @@ def test_launches_are_recorded_in_a_graph_and_replayed(
     card: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[str] = []
+    negate = torch.Tensor.neg_
+
+    def noted(tensor: Any) -> Any:
+        done.append("neg_")
+        return negate(tensor)
 
     class Graph:
         def replay(self) -> None:
@@ -255,9 +260,11 @@ def test_launches_are_recorded_in_a_graph_and_replayed(
 
     made = SimpleNamespace(CUDAGraph=Graph, graph=Recording, device=Recording)
     monkeypatch.setattr(torch, "cuda", made)
+    monkeypatch.setattr(torch.Tensor, "neg_", noted)
     (_, recorded) = ceilings_cuda.launch_kernels(card.device, card.timer())
     call, work = recorded.prepare()
-    assert done[:4] == ["enter device", "enter Graph", "exit", "exit"]
+    recording = ["enter device", "enter Graph", *["neg_"] * 1000, "exit", "exit"]
+    assert done[: len(recording) + 1] == ["neg_", *recording]  # the kernel is loaded before
     before = done.count("replay")
     call()
     assert work == 1000.0 and done.count("replay") == before + 1

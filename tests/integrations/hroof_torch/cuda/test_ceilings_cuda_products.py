@@ -72,6 +72,11 @@ def test_a_ceiling_of_products_is_a_lower_bound(gpu: Callable[..., Device], card
     assert {kernel.how for kernel in offered(gpu(), card)} == {"framework-reachable"}
 
 
+def test_fp8_says_how_it_adds_up(gpu: Callable[..., Device], card: Any) -> None:
+    told = {k.precision for k in offered(gpu(), card) if "fast accumulation" in k.note}
+    assert told == {Precision.FP8}
+
+
 # --- shapes -------------------------------------------------------------------------------------
 
 
