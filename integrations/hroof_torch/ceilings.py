@@ -13,7 +13,13 @@ from hroof.ceilings import host
 from hroof.errors import MissingError
 from hroof.integration import CeilingKernel, Device
 from hroof.units import MemoryLevel
-from hroof_torch import ceilings_cpu, ceilings_cuda, ceilings_cuda_sweep, ceilings_sweep
+from hroof_torch import (
+    ceilings_cpu,
+    ceilings_cpu_compiled,
+    ceilings_cuda,
+    ceilings_cuda_sweep,
+    ceilings_sweep,
+)
 
 _VARIABLES = (
     "ATEN_CPU_CAPABILITY",
@@ -107,6 +113,7 @@ def _cpu() -> Device:
         "denormals": "flushed" if _flushes_denormals() else "kept",
         "cpu": model,
         "capability": torch.backends.cpu.get_cpu_capability(),
+        "compiler": ceilings_cpu_compiled.compiler(),
         "matrix_unit": matrix_unit,
         "caches": [ceilings_cpu.cache_fact(cache) for cache in caches],
         "cache_source": source,

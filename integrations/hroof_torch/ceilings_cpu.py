@@ -14,6 +14,8 @@ from hroof.ceilings.host import Cache
 from hroof.ceilings.sizes import Windows, WorkingSets, dram_windows, working_sets
 from hroof.integration import CeilingKernel, Device
 from hroof.units import MemoryLevel
+from hroof_torch import ceilings_cpu_compiled as compiled
+from hroof_torch.ceilings_cpu_compiled import Workshop
 from hroof_torch.ceilings_cpu_peaks import Prepared, peak_kernels, random_values
 
 _TRAFFIC = 32e6
@@ -40,11 +42,21 @@ def kernels(device: Device) -> Iterator[CeilingKernel]:
     threads = int(device.facts.get("threads", torch.get_num_threads()))
     caches = caches_of(device)
     yield from launch_kernels()
-    for sets in working_sets(caches):
-        yield from cache_kernels(sets, threads)
+    sets = working_sets(caches)
+    for level in sets:
+        yield from cache_kernels(level, threads)
+    if is_compiled_for(device):
+        workshop = Workshop()
+        yield from compiled.bandwidth_kernels(sets, threads, workshop)
+        yield from compiled.peak_kernels(threads, workshop)
     last = max(device.caches.values(), default=None)
     yield from dram_kernels(dram_windows(last, host.available_memory(), threads), threads)
     yield from peak_kernels(threads)
+
+
+def is_compiled_for(device: Device) -> bool:
+    """Whether kernels are compiled for a device: only where a compiler is at hand, and not in a hurry."""
+    return bool(device.facts.get("compiler")) and not device.facts.get("quick")
 
 
 def cache_fact(cache: Cache) -> dict[str, Any]:

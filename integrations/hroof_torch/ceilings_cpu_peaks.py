@@ -147,7 +147,7 @@ def product(precision: Precision, size: int, threads: int) -> Callable[[], Prepa
     def prepare() -> Prepared:
         call, left, right = multiply(precision, size)
         if precision is Precision.FP32:
-            _check_fp32(_without_autocast(call, 1)(), left, right)
+            _check_fp32(without_autocast(call, 1)(), left, right)
         return _repeated(call, 2.0 * size**3, threads)
 
     return prepare
@@ -180,7 +180,7 @@ def convolution(threads: int) -> Callable[[], Prepared]:
         def call() -> torch.Tensor:
             return torch.nn.functional.conv2d(x, weight)
 
-        corner = _without_autocast(call, 1)()[:, :, 0, 0]
+        corner = without_autocast(call, 1)()[:, :, 0, 0]
         _check_fp32(corner, x[:, :, :3, :3].flatten(1), weight.flatten(1).t())
         return _repeated(call, 2.0 * images * channels**2 * 9 * 28**2, threads)
 
@@ -204,10 +204,10 @@ def _check_fp32(result: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -
 
 def _repeated(call: Call, flop: float, threads: int) -> Prepared:
     times = max(round(_FLOP * threads / flop), 1)
-    return _without_autocast(call, times), flop * times
+    return without_autocast(call, times), flop * times
 
 
-def _without_autocast(call: Callable[[], Any], times: int) -> Callable[[], Any]:
+def without_autocast(call: Callable[[], Any], times: int) -> Callable[[], Any]:
     """Run a product in the format of its operands, also inside a program's autocast."""
 
     def run() -> Any:
@@ -242,7 +242,7 @@ def is_software(rate: float, fp32_rate: float) -> bool:
 def _probe(precision: Precision) -> float:
     """FLOP/s of a product of 64 × 64 matrices, the best of what 20 ms allow."""
     call, _, _ = multiply(precision, _PROBE)
-    run = _without_autocast(call, 1)
+    run = without_autocast(call, 1)
     times: list[float] = []
     while len(times) < _PROBE_TRIES or sum(times) < _PROBE_SECONDS:
         begun = time.perf_counter()

@@ -317,7 +317,7 @@ def test_autocast_of_the_program_does_not_shorten_a_product() -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         prepared, _ = ceilings_cpu_peaks.convolution(threads=1)()
         assert prepared().dtype is torch.float32  # type: ignore[attr-defined]
-        assert ceilings_cpu_peaks._without_autocast(call, 2)().dtype is torch.float32
+        assert ceilings_cpu_peaks.without_autocast(call, 2)().dtype is torch.float32
 
 
 def test_a_default_dtype_of_the_program_does_not_widen_a_kernel() -> None:
