@@ -16,7 +16,7 @@ from hroof.ceilings.clock import measured_clock
 from hroof.ceilings.sampling import Clock
 from hroof.ceilings.selection import Target, by_target, candidates, ceiling, target
 from hroof.ceilings.signs import Signs
-from hroof.ceilings.sweep import Swept, measure_sweep
+from hroof.ceilings.sweep import Swept, better, measure_sweep
 from hroof.ceilings.sweep import ceilings as read_off
 from hroof.errors import UsageError
 from hroof.integration import CeilingKernel, Device, Integration
@@ -304,6 +304,8 @@ def _machine(device: Device, bench: Bench, sweep: Sweep | None, told: Mapping[st
         others={key.key: value for key, value in found.items() if key.variant},
         sweep=sweep,
     )
+    faster = better(machine)
+    machine = dataclasses.replace(machine, bandwidths={**machine.bandwidths, **faster})
     return _with_clocks(machine, told.get(CLOCKS, {}))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hroof.ceilings import host
 from hroof.ceilings.bench import Progress, reason
@@ -29,6 +29,7 @@ _TURNS = 5
 _FOR_DIPS = 0.25
 _DIP = 0.9
 _DISTURBED = 0.25
+_FASTER = 1.1
 _NAMED = 4
 
 
@@ -292,10 +293,9 @@ def doubts(machine: Machine) -> list[str]:
     sweep, caches = machine.sweep, caches_per_thread(machine)
     if sweep is None or not sweep.plateaus:
         return []
-    low = len(slower_than_larger(dict(zip(sweep.sizes, sweep.rates, strict=True))))
-    if low > _DISTURBED * len(sweep.sizes):
+    if _is_disturbed(sweep):
         return [
-            f"The sweep was disturbed: {low} of {len(sweep.sizes)} sizes are slower than a larger one, "
+            f"The sweep was disturbed: {len(_low(sweep))} of {len(sweep.sizes)} sizes are slower than a larger one, "
             "so its steps may be wrong; measure again on a quiet machine."
         ]
     if len(sweep.plateaus) < 2:
@@ -306,6 +306,14 @@ def doubts(machine: Machine) -> list[str]:
         f"({stated}): a hypervisor may hide caches or give this machine a part of one."
         for knee in unexplained_knees(plateaus(sweep), caches)
     ]
+
+
+def _low(sweep: Sweep) -> set[int]:
+    return slower_than_larger(dict(zip(sweep.sizes, sweep.rates, strict=True)))
+
+
+def _is_disturbed(sweep: Sweep) -> bool:
+    return len(_low(sweep)) > _DISTURBED * len(sweep.sizes)
 
 
 def ceilings(sweep: Sweep, caches: Mapping[MemoryLevel, int]) -> dict[MemoryLevel, Ceiling]:
@@ -321,4 +329,25 @@ def ceilings(sweep: Sweep, caches: Mapping[MemoryLevel, int]) -> dict[MemoryLeve
     return {
         level: Ceiling(plateau.rate, kernel=sweep.kernel, note=note)
         for level, plateau in levels(sweep, caches).items()
+    }
+
+
+def better(machine: Machine) -> dict[MemoryLevel, Ceiling]:
+    """Caches that the sweep reads faster than the kernels made for their stated sizes did, by a tenth or more.
+
+    That is so where a hypervisor tells a size that this machine does not get: those kernels then read
+    from farther away. Nothing where the sweep was disturbed, or does not show every level.
+    """
+    sweep, caches = machine.sweep, caches_per_thread(machine)
+    if sweep is None or len(sweep.plateaus) != len(caches) + 1 or _is_disturbed(sweep):
+        return {}
+    return {
+        level: replace(
+            ceiling,
+            note=f"{ceiling.note} Kernels for the stated size of {si(caches[level], 'B')} were slower.",
+        )
+        for level, ceiling in ceilings(sweep, caches).items()
+        if level in caches
+        and level in machine.bandwidths
+        and _FASTER * machine.bandwidths[level].rate < ceiling.rate
     }

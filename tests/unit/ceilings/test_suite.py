@@ -336,6 +336,20 @@ def test_levels_are_read_off_the_sweep_where_the_system_tells_no_caches(
     assert machine.bandwidths[DRAM].kernel == "sum"
 
 
+def test_a_cache_that_is_smaller_than_told_is_read_off_the_sweep(
+    fake: SimpleNamespace, clock: Any
+) -> None:
+    """The kernel for L1 reads as slowly as memory, since its size is not that of the cache."""
+    inner = fake.integration([fake.level("sum", 90e9, L1), fake.level("sum", 80e9, DRAM)])
+    device = inner.device
+    inner.device = lambda name=None: dataclasses.replace(device(name), caches={L1: 2**20})
+    senses = Senses(clock, clock, lambda: None, Signs, lambda: NOON)
+    machine = measure(Swept(inner, fake, falling), plan=SWEEPING, senses=senses)
+    assert machine.bandwidths[L1].rate == pytest.approx(400e9)
+    assert "Kernels for the stated size" in machine.bandwidths[L1].note
+    assert machine.bandwidths[DRAM].rate == pytest.approx(80e9)
+
+
 # --- only some ----------------------------------------------------------------------------------
 
 

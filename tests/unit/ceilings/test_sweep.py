@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from hroof.ceilings.plateaus import blind, guided
 from hroof.ceilings.sweep import (
+    better,
     caches_per_thread,
     ceilings,
     doubts,
@@ -29,7 +30,7 @@ from hroof.ceilings.sweep import (
     sweep_sizes,
 )
 from hroof.integration import CeilingKernel, Device
-from hroof.machine import Machine, Sweep
+from hroof.machine import Ceiling, Machine, Sweep
 from hroof.units import MemoryLevel
 
 L1, L2, L3, DRAM = MemoryLevel
@@ -330,6 +331,49 @@ def test_a_sweep_gives_ceilings_where_nothing_else_does(swept: Any) -> None:
 def test_slower_than_a_larger_size() -> None:
     assert slower_than_larger({1: 5.0, 2: 10.0, 3: 9.5, 4: 4.0, 5: 6.0}) == {1, 4}
     assert slower_than_larger({}) == set()
+
+
+# --- better -------------------------------------------------------------------------------------
+
+
+def told_too_much(found: Sweep, **rates: float) -> Machine:
+    """The system tells of an L3 of 200 MiB, so that its kernels read DRAM."""
+    device = cpu()
+    caches = [*device.facts["caches"][:2], {"level": "l3", "size": 200 * MIB, "sharers": 1}]
+    machine = machine_of(found, replace(device, facts={**device.facts, "caches": caches}))
+    rates = {"l1": 500e9, "l2": 195e9, "l3": 21e9, "dram": 10e9} | rates
+    bandwidths = {MemoryLevel(name): Ceiling(rate) for name, rate in rates.items()}
+    return replace(machine, bandwidths=bandwidths)
+
+
+def test_a_level_whose_kernels_missed_it_is_read_off_the_sweep(swept: Any) -> None:
+    """L3 only: L1 has a faster kernel, L2 one that is as fast, and DRAM may be read from a cache."""
+    found = better(told_too_much(swept().sweep))
+    assert list(found) == [L3]
+    assert found[L3].rate == pytest.approx(80e9)
+    assert found[L3].note.endswith("Kernels for the stated size of 210 MB were slower.")
+
+
+def test_kernels_that_were_as_fast_stay(swept: Any) -> None:
+    assert better(told_too_much(swept().sweep, l3=75e9)) == {}
+
+
+def test_a_level_that_was_not_measured_stays_out(swept: Any) -> None:
+    machine = told_too_much(swept().sweep)
+    rest = {level: one for level, one in machine.bandwidths.items() if level is not L3}
+    assert better(replace(machine, bandwidths=rest)) == {}
+    assert better(replace(machine, sweep=None)) == {}
+
+
+def test_a_sweep_that_does_not_show_every_level_is_not_better(swept: Any) -> None:
+    found = swept().sweep
+    assert better(told_too_much(replace(found, plateaus=found.plateaus[1:]))) == {}
+
+
+def test_a_disturbed_sweep_is_not_better(swept: Any) -> None:
+    found = swept().sweep
+    rates = [rate / 3 if place % 3 else rate for place, rate in enumerate(found.rates)]
+    assert better(told_too_much(replace(found, rates=tuple(rates)))) == {}
 
 
 # --- doubts -------------------------------------------------------------------------------------
