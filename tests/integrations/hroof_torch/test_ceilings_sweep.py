@@ -60,6 +60,47 @@ def test_one_kernel_for_each_size() -> None:
     assert kernels([]) == []
 
 
+@pytest.fixture
+def asked_to_compile(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Sizes for which a compiled kernel was wanted; nothing is compiled."""
+    sizes: list[int] = []
+
+    def folds(compiled: Any, size: int, threads: int, traffic: float) -> Any:
+        sizes.append(size)
+        return lambda: (lambda: None, traffic * threads)
+
+    monkeypatch.setattr(ceilings_sweep, "folds", folds)
+    return sizes
+
+
+@pytest.mark.parametrize(
+    ("caches", "largest"),
+    [
+        ({MemoryLevel.L1: 64 * KIB, MemoryLevel.L2: MIB, MemoryLevel.L3: 32 * MIB}, 2 * MIB),
+        ({MemoryLevel.L2: MIB, MemoryLevel.L3: 32 * MIB}, 2 * MIB),
+        ({}, 4 * MIB),
+    ],
+)
+def test_with_a_compiler_sets_in_caches_of_one_core_have_a_second_kernel(
+    caches: dict[MemoryLevel, int], largest: int, asked_to_compile: list[int]
+) -> None:
+    device = Device("cpu", "some", caches, facts={"threads": 1, "compiler": "/usr/bin/c++"})
+    sizes = [4 * KIB * 2**place for place in range(14)]
+    names = [(kernel.size, kernel.name) for kernel in kernels(sizes, device)]
+    assert asked_to_compile == [size for size in sizes if size <= largest]
+    assert [size for size, name in names if name == "compiled fold"] == asked_to_compile
+    assert [size for size, name in names if name == "expand.sum"] == sizes
+
+
+@pytest.mark.parametrize("facts", [{}, {"compiler": None}, {"compiler": "/c++", "quick": True}])
+def test_without_one_or_in_a_hurry_nothing_is_compiled(
+    facts: dict[str, Any], asked_to_compile: list[int]
+) -> None:
+    device = Device("cpu", "some", facts={"threads": 1, **facts})
+    assert {kernel.name for kernel in kernels([4 * KIB, MIB], device)} == {"expand.sum"}
+    assert asked_to_compile == []
+
+
 def test_the_integration_offers_them() -> None:
     integration = load("torch")
     found = list(integration.sweep_kernels(cpu(), [4 * KIB]))
