@@ -15,7 +15,7 @@ from hroof.integration import CeilingKernel, Device
 from hroof.units import MemoryLevel
 from hroof_torch import (
     ceilings_cpu,
-    ceilings_cpu_compiled,
+    ceilings_cpu_compiler,
     ceilings_cuda,
     ceilings_cuda_sweep,
     ceilings_sweep,
@@ -113,7 +113,7 @@ def _cpu() -> Device:
         "denormals": "flushed" if _flushes_denormals() else "kept",
         "cpu": model,
         "capability": torch.backends.cpu.get_cpu_capability(),
-        "compiler": ceilings_cpu_compiled.compiler(),
+        "compiler": ceilings_cpu_compiler.compiler(),
         "matrix_unit": matrix_unit,
         "caches": [ceilings_cpu.cache_fact(cache) for cache in caches],
         "cache_source": source,

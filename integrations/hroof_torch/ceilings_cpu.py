@@ -1,10 +1,10 @@
-"""Kernels that measure the ceilings of a CPU: repeats inside one call, random data, no compiler."""
+"""Kernels that measure the ceilings of a CPU: eager ops with the repeats inside one call, on random data."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -27,6 +27,8 @@ _EMBEDDING = 448
 _BAG = 512
 _BAGS_PER_THREAD = 64
 _LAUNCHES = 1000
+_FEWEST = 4
+"""Windows, so that a triad never meets one twice in a call."""
 _READ = "Reads are counted."
 _BOTH = "Reads and writes in place are counted."
 _L1 = " A lower bound: without a compiler PyTorch fills half to two thirds of the load ports."
@@ -45,6 +47,7 @@ def kernels(device: Device) -> Iterator[CeilingKernel]:
     sets = working_sets(caches)
     for level in sets:
         yield from cache_kernels(level, threads)
+        yield from mix_kernels(level, threads)
     if is_compiled_for(device):
         workshop = Workshop()
         yield from compiled.bandwidth_kernels(sets, threads, workshop)
@@ -160,6 +163,75 @@ def in_place(size: int, threads: int) -> Callable[[], Prepared]:
     return prepare
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Mix:
+    """An op that reads and writes: a rate beside the ceiling.
+
+    Attributes:
+        variant: Its usual name (McCalpin's STREAM).
+        arrays: How many arrays it passes over; the last one is written.
+        run: The op.
+        note: Which traffic is counted.
+    """
+
+    variant: str
+    arrays: int
+    run: Callable[[Sequence[torch.Tensor]], object]
+    note: str
+
+
+_WRITE_ALLOCATE = (
+    "tensor bytes: a line that is read only because it is written (write-allocate) is not counted."
+)
+_SCALE = 0.0
+"""Of the triad: values of one stay what they are, however often they are added up."""
+MIXES = (
+    Mix("copy", 2, lambda a: a[1].copy_(a[0]), f"One read and one write, {_WRITE_ALLOCATE}"),
+    Mix(
+        "triad",
+        3,
+        lambda a: torch.add(a[0], a[1], alpha=_SCALE, out=a[2]),
+        f"Two reads and one write, {_WRITE_ALLOCATE}",
+    ),
+)
+
+
+def mix_kernels(sets: WorkingSets, threads: int) -> Iterator[CeilingKernel]:
+    """Copy and triad of one cache level; none in L1, where the dispatch of one op would be all that is measured."""
+    if not sets.each or sets.level is MemoryLevel.L1:
+        return
+    for mix in MIXES:
+        for size in sets.sizes[:2]:
+            yield CeilingKernel(
+                f"{mix.variant} {size // 1024} KiB",
+                "bandwidth",
+                mixed(mix, size, threads),
+                level=sets.level,
+                threads=threads,
+                note=f"{mix.note} One dispatch per pass is part of it.",
+                variant=mix.variant,
+                size=size,
+            )
+
+
+def mixed(mix: Mix, size: int, threads: int) -> Callable[[], Prepared]:
+    """Pass over the same arrays again and again; each thread has ``size`` bytes of all of them together."""
+    elements = threads * max(size // (_FLOAT * mix.arrays * _LINE_OF_FLOATS), 1) * _LINE_OF_FLOATS
+    nbytes = elements * _FLOAT * mix.arrays
+    times = max(round(_TRAFFIC * threads / nbytes), 1)
+
+    def prepare() -> Prepared:
+        arrays = [random_values(elements) for _ in range(mix.arrays)]
+
+        def call() -> None:
+            for _ in range(times):
+                mix.run(arrays)
+
+        return call, float(nbytes * times)
+
+    return prepare
+
+
 class Walk:
     """Windows of memory that kernels share; the memory is taken when the first one needs it.
 
@@ -195,12 +267,26 @@ def dram_kernels(windows: Windows, threads: int) -> Iterator[CeilingKernel]:
         window = walk.next_window()
         return lambda: window().mul_(1.0), 2 * nbytes
 
-    for name, prepare, note in (("sum", read, _READ), ("mul_", both, _BOTH)):
-        yield CeilingKernel(
+    def mixed(mix: Mix) -> Callable[[], Prepared]:
+        def prepare() -> Prepared:
+            window = walk.next_window()
+            return lambda: mix.run([window() for _ in range(mix.arrays)]), mix.arrays * nbytes
+
+        return prepare
+
+    def kernel(name: str, prepare: Callable[[], Prepared], note: str) -> CeilingKernel:
+        return CeilingKernel(
             f"{name} of {windows.count} × {windows.size // 1024**2} MiB",
             "bandwidth",
             prepare,
             level=MemoryLevel.DRAM,
             threads=threads,
             note=note + doubt,
+            how="measured" if windows.enough else "framework-reachable",
         )
+
+    yield kernel("sum", read, _READ)
+    yield kernel("mul_", both, _BOTH)
+    for mix in MIXES if windows.count >= _FEWEST else ():
+        beside = kernel(mix.variant, mixed(mix), mix.note)
+        yield dataclasses.replace(beside, variant=mix.variant)

@@ -43,7 +43,18 @@ _UNITS = {
     Precision.INT8: {"avx512_vnni", "avx_vnni", "amx_int8", "asimddp", "i8mm"},
 }
 """Instruction sets that multiply a short format, as Linux names them."""
+_MATRIX_UNITS = {
+    Precision.BF16: "amx_bf16",
+    Precision.FP16: "amx_fp16",
+    Precision.INT8: "amx_int8",
+}
 _PRODUCT = "A multiply-add is 2 FLOP."
+_SUSTAIN = 0.25
+"""Seconds without a pause, some hundred times as long as a sample of the ceiling."""
+_SUSTAINED = " A quarter of a second without a pause; the ceiling is the best of samples of about a millisecond."
+_LIBRARY = (
+    " A matrix unit may reach more on registers alone; a library's product also moves its operands."
+)
 _SAME_UNIT = "Same FMA unit as the matrix products, so the same measurement."
 
 
@@ -54,9 +65,14 @@ def peak_kernels(threads: int) -> Iterator[CeilingKernel]:
         yield dataclasses.replace(kernel, pipe=Pipe.VECTOR, note=f"{_PRODUCT} {_SAME_UNIT}")
         if kernel.precision is Precision.FP32:
             yield from _computed_in_fp32(kernel)
+    for precision in (Precision.FP64, Precision.FP32):
+        yield sustained(next(_products(precision, threads)))
     for precision in (Precision.BF16, Precision.FP16, Precision.INT8):
         if is_offered(precision):
             yield from _products(precision, threads)
+            if precision is Precision.BF16 and has_onednn():
+                yield _convolution(precision, threads)
+            yield sustained(next(_products(precision, threads)))
         elif precision is Precision.BF16:  # what people train in: its absence needs a reason
             yield _peak("mm", precision, threads, _refuse)
 
@@ -95,8 +111,13 @@ def _peak(
         pipe=Pipe.MATRIX,
         precision=precision,
         threads=threads,
-        note=_PRODUCT if precision.is_float else "A multiply-add is 2 operations.",
+        note=_note(precision),
     )
+
+
+def _note(precision: Precision) -> str:
+    note = _PRODUCT if precision.is_float else "A multiply-add is 2 operations."
+    return note + _LIBRARY if _MATRIX_UNITS.get(precision) in host.cpu_flags() else note
 
 
 def _products(precision: Precision, threads: int) -> Iterator[CeilingKernel]:
@@ -113,7 +134,37 @@ def _fp32_kernels(threads: int) -> Iterator[CeilingKernel]:
     for size in cubes(threads)[:2]:
         prepare = linear(size, threads)
         yield _peak(f"mkldnn._linear_pointwise {size}", Precision.FP32, threads, prepare)
-    yield _peak("conv2d 3x3 channels_last", Precision.FP32, threads, convolution(threads))
+    yield _convolution(Precision.FP32, threads)
+
+
+def _convolution(precision: Precision, threads: int) -> CeilingKernel:
+    prepare = convolution(threads, precision)
+    return _peak("conv2d 3x3 channels_last", precision, threads, prepare)
+
+
+def sustained(kernel: CeilingKernel) -> CeilingKernel:
+    """The same kernel without a pause for a quarter of a second per call: what the clock settles at."""
+
+    def prepare() -> Prepared:
+        call, work = kernel.prepare()
+        call()
+        begun = time.perf_counter()
+        call()
+        times = max(round(_SUSTAIN / max(time.perf_counter() - begun, 1e-9)), 1)
+
+        def calls() -> None:
+            for _ in range(times):
+                call()
+
+        return calls, work * times
+
+    return dataclasses.replace(
+        kernel,
+        name=f"{kernel.name} sustained",
+        prepare=prepare,
+        note=kernel.note + _SUSTAINED,
+        variant="sustained",
+    )
 
 
 def has_onednn() -> bool:
@@ -168,20 +219,24 @@ def linear(size: int, threads: int) -> Callable[[], Prepared]:
     return prepare
 
 
-def convolution(threads: int) -> Callable[[], Prepared]:
+def convolution(threads: int, precision: Precision = Precision.FP32) -> Callable[[], Prepared]:
     """A 3 × 3 convolution without padding, channels last: 2·N·C²·9·28² FLOP, N images of C = 128."""
     images, channels = max(threads, 2), 128
 
     def prepare() -> Prepared:
         layout = torch.channels_last
-        x = random_values(images, channels, 30, 30).contiguous(memory_format=layout)
-        weight = random_values(channels, channels, 3, 3).contiguous(memory_format=layout)
+        shapes = (images, channels, 30, 30), (channels, channels, 3, 3)
+        x, weight = (
+            random_values(*shape, dtype=_DTYPES[precision]).contiguous(memory_format=layout)
+            for shape in shapes
+        )
 
         def call() -> torch.Tensor:
             return torch.nn.functional.conv2d(x, weight)
 
-        corner = without_autocast(call, 1)()[:, :, 0, 0]
-        _check_fp32(corner, x[:, :, :3, :3].flatten(1), weight.flatten(1).t())
+        if precision is Precision.FP32:
+            corner = without_autocast(call, 1)()[:, :, 0, 0]
+            _check_fp32(corner, x[:, :, :3, :3].flatten(1), weight.flatten(1).t())
         return _repeated(call, 2.0 * images * channels**2 * 9 * 28**2, threads)
 
     return prepare
