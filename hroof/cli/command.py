@@ -8,6 +8,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from hroof.errors import UsageError
@@ -56,7 +57,8 @@ def split_program(argv: list[str], flags: frozenset[str]) -> tuple[list[str], li
             return argv[:at], argv[at + 1 :]
         if not word.startswith("-") or word == "-":
             return argv[:at], argv[at:]
-        at += 1 if word in flags or "=" in word else 2
+        whole = word in flags or "=" in word or (len(word) > 2 and word[1] != "-")  # -oDIR
+        at += 1 if whole else 2
     return argv, []
 
 
@@ -98,6 +100,17 @@ def seconds(text: str) -> float:
     if not 0.0 < number < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
     return number
+
+
+def folder_name(text: str) -> Path:
+    """A folder that was named; an empty name, e.g. of an unset variable, would be the current folder.
+
+    Raises:
+        argparse.ArgumentTypeError: The name is empty.
+    """
+    if not text:
+        raise argparse.ArgumentTypeError("the name of the folder is empty")
+    return Path(text)
 
 
 def add_grouping(parser: argparse.ArgumentParser) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shlex
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,42 +13,19 @@ from typing import Any
 
 from hroof.cli import show
 from hroof.cli.command import Arguments, Say
-from hroof.cli.results import COUNTERS, Results, run_name
-from hroof.cli.target import check_startable, environment, execute
+from hroof.cli.planned import Plan, environment_of, plan
+from hroof.cli.results import COUNTERS, TABLE, Results, run_name
+from hroof.cli.target import check_startable, execute, notes_its_start
 from hroof.cli.uncounted import nothing_profiled
 from hroof.collect import nsight
-from hroof.collect.nsight import Condition, Outcome, Program, Request
-from hroof.errors import CaptureError, HroofError, OutputError, ProfileError, UsageError
+from hroof.collect.nsight import Condition, Outcome
+from hroof.errors import CaptureError, HroofError, MissingError, OutputError, ProfileError
 from hroof.profile import Profile
 from hroof.regions import switched_off
-from hroof.run import RUNS
 from hroof.units import percent
 
-REPORT, TABLE, LOG = COUNTERS
-_PATHS_SINCE = (2024, 1)
-"""The first ncu that is known to list the operations of matrix units."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is to be run.
-
-    Attributes:
-        program: The ncu.
-        request: What it is asked for.
-        words: The whole command line.
-        env: Its environment.
-    """
-
-    program: Program
-    request: Request
-    words: list[str]
-    env: dict[str, str]
-
-    def line(self) -> str:
-        """As a shell takes it, with the variables that differ from this process's."""
-        changed = (f"{k}={v}" for k, v in self.env.items() if os.environ.get(k) != v)
-        return shlex.join(["env", *changed, *self.words])
+_LEAST_TO_PRINT = 60.0
+"""Seconds that printing a report gets at least, however short a run is to be."""
 
 
 @dataclass(frozen=True)
@@ -66,45 +41,6 @@ class Collected:
     status: int
     saved: bool = True
     problem: HroofError | None = None
-
-
-def check(arguments: Arguments) -> None:
-    """Refuse options that contradict each other, before anything is started.
-
-    Raises:
-        UsageError: They do.
-    """
-    only_here = {
-        "--cold": arguments.cold, "--dry-run": arguments.dry_run, "--times": arguments.times,
-        "--ncu": arguments.ncu is not None, "--timeout": arguments.timeout is not None,
-    }  # fmt: skip
-    given = [name for name, value in only_here.items() if value]
-    if given and not arguments.counters:
-        raise UsageError(f"{given[0]} is about counters.", "Add --counters.")
-    if arguments.cold and arguments.times:
-        raise UsageError(
-            "--cold and --times do not go together: bytes counted with flushed caches do not belong to times with warm "
-            "ones.",
-            "Leave one of them out.",
-        )
-
-
-def dry_run(arguments: Arguments, say: Say) -> int:
-    """Print the command line; nothing of it is started, and nothing is written.
-
-    Raises:
-        NoProgramError: The ncu that was named cannot be used.
-    """
-    folder = arguments.out or Path(RUNS) / run_name(arguments.command)
-    try:
-        program = nsight.find(arguments.ncu)
-    except nsight.NoProgramError as error:
-        if arguments.ncu is not None:
-            raise
-        say(f"hroof: {error} This is the command for the oldest version that would do.")
-        program = Program("ncu", nsight.OLDEST)
-    print(_plan(program, arguments, folder, say).line())
-    return 0
 
 
 def collect(arguments: Arguments, results: Results, say: Say) -> Collected | None:
@@ -123,62 +59,29 @@ def collect(arguments: Arguments, results: Results, say: Say) -> Collected | Non
     if switched_off():
         return None
     try:
-        program = nsight.find(arguments.ncu)
+        program = nsight.find(arguments.ncu, say)
     except nsight.NoProgramError as error:
         if arguments.ncu is not None:
             raise
         say(f"hroof: no counters, running without: {error}")
         return None
     check_startable(arguments.command)
-    plan = _plan(program, arguments, results.folder, say)
+    planned = plan(program, arguments, results.folder, say)
     _check_free(results.folder, force=arguments.force)
     if nsight.permission() is nsight.Permission.REFUSED:
         say("hroof: the counters of this machine are for administrators only: ncu will be refused.")
-    outcome = _run(plan, arguments, results)
-    if _never_ran(plan, outcome, results):
+    outcome = _run(planned, arguments, results)
+    noted = notes_its_start(arguments.command)
+    if _has_no_driver(planned, outcome, results, noted=noted):
         _clean(results.folder)
         problem = nsight.no_driver()
         if arguments.ncu is not None:
             raise problem
+        if not noted:
+            raise _perhaps_run(problem)
         say(f"hroof: no counters, running without: {problem.fact}")
         return None
-    return _finish(plan, outcome, arguments, results, say)
-
-
-def _plan(program: Program, arguments: Arguments, folder: Path, say: Say) -> Plan:
-    several = nsight.several_processes(arguments.command)
-    if several:
-        say(
-            "hroof: kernels that communicate between processes are left out, since they would wait for ever when they "
-            "are replayed alone" + ("." if arguments.timeout else "; --timeout S ends a run that hangs all the same.")
-        )  # fmt: skip
-    request = Request(
-        metrics=_metrics(program, say),
-        report=folder / REPORT,
-        log=folder / LOG,
-        cold=arguments.cold,
-        collectives=not several,
-    )
-    words = nsight.collecting(program, request, arguments.command)
-    return Plan(program, request, words, _environment(arguments, folder) | {"HROOF": "marks"})
-
-
-def _environment(arguments: Arguments, folder: Path) -> dict[str, str]:
-    return environment(folder, skip=arguments.skip, steps=arguments.steps, name=arguments.name)
-
-
-def _metrics(program: Program, say: Say) -> tuple[str, ...]:
-    from hroof import counters
-
-    gpu = nsight.first_gpu()
-    chip = None
-    if gpu is not None:
-        with contextlib.suppress(UsageError):
-            by_capability = counters.chip(gpu.capability, gpu.name) if gpu.capability else None
-            chip = by_capability or counters.by_name(gpu.name)
-        if chip is None:
-            say(f"hroof: the chip of {gpu.name} is not known: no work of matrix units is counted.")
-    return counters.metrics(chip, paths=program.since(*_PATHS_SINCE))
+    return _finish(planned, outcome, arguments, results, say)
 
 
 def _check_free(folder: Path, *, force: bool) -> None:
@@ -197,7 +100,7 @@ def _check_free(folder: Path, *, force: bool) -> None:
 
 
 def _files(folder: Path) -> list[Path]:
-    return [folder / name for name in (REPORT, TABLE, LOG)]
+    return [folder / name for name in COUNTERS]
 
 
 def _clean(folder: Path) -> None:
@@ -217,15 +120,24 @@ def _run(plan: Plan, arguments: Arguments, results: Results) -> Outcome:
     return nsight.judge(status, [*lines, *streams.lines], report=report, late=watch.late)
 
 
-def _never_ran(plan: Plan, outcome: Outcome, results: Results) -> bool:
-    """Whether ncu found no driver, and so did not start the program.
+def _has_no_driver(plan: Plan, outcome: Outcome, results: Results, *, noted: bool) -> bool:
+    """Whether ncu found no driver, and nothing shows that it started the program all the same.
 
-    It says so on standard error only, which is not heard where that is a terminal.
+    It says so on standard error only, which is not heard where that is a terminal: there, a program that notes its
+    start and has not is the sign. A run that had to be ended was under way, with whatever it was.
     """
-    if results.evidence() or plan.request.report.exists():
+    if results.evidence() or plan.request.report.exists() or outcome.late:
         return False
     silent = outcome.problem is None and outcome.status != 0 and not nsight.has_driver()
-    return outcome.condition is Condition.NO_DRIVER or silent
+    return outcome.condition is Condition.NO_DRIVER or (silent and noted)
+
+
+def _perhaps_run(problem: HroofError) -> MissingError:
+    """No driver, and a program that leaves no note when it starts: nobody wants it to run twice."""
+    return MissingError(
+        f"{problem.fact} Whether the program has run cannot be told, so it is not started again.",
+        f"{problem.remedy} To run it without counters, leave --counters out.",
+    )
 
 
 def _finish(
@@ -239,7 +151,12 @@ def _finish(
         return _nothing(plan, outcome, run, arguments, results, say)
     run["counters_mode"] = _mode(plan, outcome)
     run["warnings"] = [*(run.get("warnings") or ()), *(f"ncu: {line}" for line in outcome.said[:5])]
-    profile = _read(plan, run, results.folder, say)
+    try:
+        profile = _read(plan, run, arguments, results, say)
+    except HroofError:
+        if results.aside is not None:  # the profile that was there is better than names alone
+            _remove(marks)
+        raise
     profile.save(results.folder, force=True)
     _remove(path for path in marks if path != results.folder)
     if arguments.times:
@@ -267,7 +184,9 @@ def _nothing(
     )
     if outcome.status == 0:
         raise problem
-    if outcome.condition is Condition.NOTHING_CAPTURED:
+    if not results.evidence() and not nsight.has_driver():
+        say(f"hroof: {nsight.no_driver()}")
+    elif outcome.condition is Condition.NOTHING_CAPTURED:
         say(f"hroof: {problem}")
     return Collected(outcome.status, saved=False)
 
@@ -327,37 +246,57 @@ def _mode(plan: Plan, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _read(plan: Plan, run: Mapping[str, Any], folder: Path, say: Say) -> Profile:
+def _read(
+    plan: Plan, run: Mapping[str, Any], arguments: Arguments, results: Results, say: Say
+) -> Profile:
     """The report, as this same ncu prints it.
 
     Raises:
-        ProfileError: It does not, or what it prints cannot be read.
-        OutputError: The table cannot be written.
+        ProfileError: It does not, or what it prints cannot be read. The report is kept.
+        OutputError: The table cannot be written. The report is kept.
     """
     from hroof import readers
 
-    table = _print(plan, folder / TABLE)
-    profile, machine = readers.profile_of(readers.read([table]), run)
-    show.keep_machine(machine, folder, say)
+    try:
+        table = _print(plan, results.folder / TABLE, _time_to_print(arguments))
+        profile, machine = readers.profile_of(readers.read([table]), run)
+    except (ProfileError, OutputError) as error:
+        report = results.rescued(plan.request.report)
+        kept = f"The report is kept: hroof import {shlex.quote(str(report))}"
+        raise type(error)(error.fact, f"{error.remedy} {kept}".strip()) from error
+    show.keep_machine(machine, results.folder, say)
     return profile
 
 
-def _print(plan: Plan, table: Path) -> Path:
+def _time_to_print(arguments: Arguments) -> float | None:
+    return None if arguments.timeout is None else max(arguments.timeout, _LEAST_TO_PRINT)
+
+
+def _print(plan: Plan, table: Path, seconds: float | None) -> Path:
     """Let ncu print its report into a file."""
-    kept = f"The report is kept; with more room: hroof import {plan.request.report}"
+    words = nsight.printing(plan.program, plan.request.report)
     try:
         with table.open("wb") as file:
-            done = subprocess.run(
-                nsight.printing(plan.program, plan.request.report), check=False,
-                stdout=file, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
-            )  # fmt: skip
+            status, said = nsight.ask(words, stdout=file, seconds=seconds)
+    except TimeoutError as error:
+        raise ProfileError(
+            f"ncu was ended after {seconds:g} s (--timeout) while it printed its report.",
+            "Raise --timeout, or leave it out.",
+        ) from error
     except OSError as error:
-        raise OutputError(f"Cannot write {str(table)!r}: {error.strerror}.", kept) from error
-    if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip() or table.read_text(errors="replace")
+        raise OutputError(
+            f"Cannot write {str(table)!r}: {error.strerror}.", "Make room."
+        ) from error
+    if status != 0:
+        said = said.strip() or table.read_text(errors="replace")
         raise ProfileError(
             f"ncu cannot print its report: {' '.join(said.split())[:200]}",
-            f"The report is kept; with another ncu: hroof import {plan.request.report}",
+            "Another ncu may: name it with --ncu.",
+        )
+    if not table.stat().st_size:
+        raise ProfileError(
+            f"ncu printed nothing of its report into {str(table)!r}: the disk is full, or the report is empty.",
+            "Make room.",
         )
     return table
 
@@ -372,7 +311,7 @@ def _with_times(profile: Profile, arguments: Arguments, folder: Path, say: Say) 
     plain.mkdir()
     try:
         stdout = 2 if arguments.json else None
-        status = execute(arguments.command, _environment(arguments, plain), stdout=stdout)
+        status = execute(arguments.command, environment_of(arguments, plain), stdout=stdout)
         if status or not (plain / "run.json").exists():
             say(f"hroof: no times of their own: the second run left none (exit status {status}).")
             return profile

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hroof.cli import show
-from hroof.cli.command import Arguments, Command, Say, progress
-from hroof.cli.results import run_name
-from hroof.errors import OutputError, ProfileError
+from hroof.cli.command import Arguments, Command, Say, folder_name, progress
+from hroof.cli.results import Results, check_replaceable, run_name
+from hroof.errors import ProfileError
 from hroof.profile import Profile
 from hroof.run import RUNS
 
 if TYPE_CHECKING:
     from hroof.counters import Chip
+    from hroof.machine import Machine
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +25,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         help="a .ncu-rep, what ncu --csv printed, or several files of one run; .gz as well",
     )  # fmt: skip
     parser.add_argument(
-        "-o", "--out", type=Path, metavar="RUN",
+        "-o", "--out", type=folder_name, metavar="RUN",
         help=f"folder for the run (default: {RUNS}/NAME)",
     )  # fmt: skip
     parser.add_argument("--force", action="store_true", help="replace the profile that RUN holds")
@@ -52,20 +54,32 @@ def run(arguments: Arguments) -> int:
 
     say = progress(arguments.quiet)
     folder = arguments.out or _folder(arguments.paths[0])
-    if (folder / "run.json").exists() and not arguments.force:
-        raise OutputError(
-            f"{str(folder)!r} holds a profile already.",
-            "Choose another folder with -o, or replace it with --force.",
-        )
+    check_replaceable(folder, force=arguments.force)
     raw = readers.read(arguments.paths)
     if raw.incomplete and arguments.strict:
         raise ProfileError(" ".join(raw.problems), "Leave --strict out to take what there is.")
     known = {"name": arguments.name or folder.name}
     profile, machine = readers.profile_of(raw, known, chip=_chip(arguments.chip))
-    profile.save(folder, force=arguments.force)
-    show.keep_machine(machine, folder, say)
+    _save(profile, machine, folder, arguments, say)
     _tell(profile, machine is not None, folder, say)
     return 0
+
+
+def _save(
+    profile: Profile, machine: Machine | None, folder: Path, arguments: Arguments, say: Say
+) -> None:
+    """Put the run into its folder; of one that it replaces nothing stays, least of all its machine.
+
+    Raises:
+        OutputError: The folder cannot be written. It is as it was before.
+    """
+    from_there = any(path.resolve().parent == folder.resolve() for path in arguments.paths)
+    results = Results.prepare(folder, force=arguments.force, keep_counters=from_there)
+    try:
+        profile.save(folder)
+        show.keep_machine(machine, folder, say)
+    finally:
+        results.finish()
 
 
 def _folder(file: Path) -> Path:
@@ -87,7 +101,11 @@ def _tell(profile: Profile, has_machine: bool, folder: Path, say: Say) -> None:
         say(f"hroof: {text}")
     launches = round(float(profile.launches["launches"].sum()))
     peaks = "with the peaks that its counters carry" if has_machine else "without ceilings"
-    say(f"{launches} launches, {peaks}, saved in {folder}. See them with: hroof report {folder}")
+    count = f"{launches} launch{'' if launches == 1 else 'es'}"
+    again = f"hroof report {shlex.quote(str(folder))}"
+    say(
+        f"{count}, {peaks}, saved in {folder}. See {'it' if launches == 1 else 'them'} with: {again}"
+    )
 
 
 COMMAND = Command(

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from hroof.files import read_json
 from hroof.profile import Profile
 from hroof.run import RUNS
 
-COUNTERS = ("counters.ncu-rep", "counters.csv", "counters.log")
+REPORT, TABLE, LOG = COUNTERS = ("counters.ncu-rep", "counters.csv", "counters.log")
 """The report of Nsight Compute beside a profile, the same as a table, and what it said."""
 
 _NOTES = ("start-*.json", "progress-*.json", "empty.json")
@@ -49,12 +49,14 @@ class Results:
         made: Folders that did not exist before, innermost first.
         before: Profiles that lay there before.
         aside: Where a profile that is to be replaced waits until there is a new one.
+        keep_counters: What a profile that is replaced had from Nsight Compute stays.
     """
 
     folder: Path
     made: list[Path] = field(default_factory=list)
     before: frozenset[Path] = frozenset()
     aside: Path | None = None
+    keep_counters: bool = False
 
     @classmethod
     def fresh(cls, command: list[str]) -> Results:
@@ -63,31 +65,31 @@ class Results:
         Raises:
             OutputError: It cannot be made or written here.
         """
-        base = Path(RUNS) / run_name(command)
-        for number in itertools.count(1):
-            folder = base if number == 1 else base.with_name(f"{base.name}.{number}")
+        for folder in _numbered(command):
             results = cls(folder, _missing(folder))
             with contextlib.suppress(FileExistsError):  # another run has it
                 return results._ready(_make_new)
         raise AssertionError("numbers do not end")
 
+    @staticmethod
+    def next_free(command: list[str]) -> Path:
+        """The folder that ``fresh`` would take now; nothing is made."""
+        return next(folder for folder in _numbered(command) if not os.path.lexists(folder))
+
     @classmethod
-    def prepare(cls, folder: Path, *, force: bool = False) -> Results:
+    def prepare(cls, folder: Path, *, force: bool = False, keep_counters: bool = False) -> Results:
         """Make a folder and try it, before anything is started.
 
         Args:
             folder: Where the results are to go.
             force: A profile that it holds may be replaced.
+            keep_counters: Then what it had from Nsight Compute stays.
 
         Raises:
-            OutputError: It holds a profile, is a file, read-only or full.
+            OutputError: It holds a profile, is a file, read-only or full, or has an impossible name.
         """
-        if (folder / "run.json").exists() and not force:
-            raise OutputError(
-                f"{str(folder)!r} holds a profile already.",
-                "Choose another folder with --out, or replace it with --force.",
-            )
-        results = cls(folder, _missing(folder))
+        check_replaceable(folder, force=force)
+        results = cls(folder, _missing(folder), keep_counters=keep_counters)
         try:
             return results._ready(_make)
         except FileExistsError:
@@ -110,7 +112,7 @@ class Results:
 
     def _put_aside(self) -> None:
         self.aside = Path(tempfile.mkdtemp(prefix=".replaced-", dir=self.folder))
-        for path in _parts(self.folder):
+        for path in _parts(self.folder, counters=not self.keep_counters):
             path.replace(self.aside / path.name)
 
     def _profiles(self) -> list[Path]:
@@ -160,6 +162,12 @@ class Results:
         except OSError as error:
             raise _cannot_write(self.folder, error) from error
 
+    def rescued(self, path: Path) -> Path:
+        """Give a file of a run that failed a name that it keeps when the profile before it comes back."""
+        if self.aside is None or not (self.aside / path.name).exists():
+            return path
+        return path.replace(path.with_name(f"unread-{path.name}"))
+
     def finish(self) -> None:
         """Remove notes and empty folders; put back a profile that nothing has replaced."""
         with contextlib.suppress(OSError):
@@ -181,6 +189,26 @@ class Results:
         for path in self.made:
             with contextlib.suppress(OSError):  # not empty: somebody else uses it
                 path.rmdir()
+
+
+def check_replaceable(folder: Path, *, force: bool) -> None:
+    """Refuse a folder whose profile is not to be replaced.
+
+    Raises:
+        OutputError: It holds one, and that was not allowed.
+    """
+    if os.path.exists(folder / "run.json") and not force:  # unlike Path.exists, of any name
+        raise OutputError(
+            f"{str(folder)!r} holds a profile already.",
+            "Choose another folder with --out, or replace it with --force.",
+        )
+
+
+def _numbered(command: list[str]) -> Iterator[Path]:
+    """``hroof-runs/train``, ``train.2``, ``train.3``, …"""
+    base = Path(RUNS) / run_name(command)
+    yield base
+    yield from (base.with_name(f"{base.name}.{number}") for number in itertools.count(2))
 
 
 def _missing(folder: Path) -> list[Path]:
@@ -228,10 +256,10 @@ def _cannot_write(folder: Path, error: OSError) -> OutputError:
     )
 
 
-def _parts(folder: Path) -> list[Path]:
+def _parts(folder: Path, *, counters: bool) -> list[Path]:
     """The files of a profile, its machine and the report behind it; first run.json, which the rest needs to load."""
     files = Profile.files(folder)
-    others = (folder / name for name in ("machine.json", *COUNTERS))
+    others = (folder / name for name in ("machine.json", *(COUNTERS if counters else ())))
     return [*files, *(path for path in others if path.exists())]
 
 

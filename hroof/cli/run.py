@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import signal
 import sys
 from pathlib import Path
 from typing import Any
 
-from hroof.cli import counters, show
+from hroof.cli import counters, planned, show
 from hroof.cli.command import (
     Arguments,
     Command,
@@ -17,6 +18,7 @@ from hroof.cli.command import (
     add_grouping,
     at_least,
     check_grouping,
+    folder_name,
     print_json,
     progress,
     seconds,
@@ -35,8 +37,9 @@ SKIP, STEPS = 5, 3
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "hroof run [options] -- PROGRAM [ARGUMENT ...]"
     parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="folder for the result (default: hroof-runs/SCRIPT)"
-    )
+        "-o", "--out", type=folder_name, metavar="DIR",
+        help="folder for the result (default: hroof-runs/SCRIPT)",
+    )  # fmt: skip
     parser.add_argument("--force", action="store_true", help="replace the profile that DIR holds")
     parser.add_argument(
         "--skip", type=at_least(0), default=SKIP, metavar="N",
@@ -97,12 +100,12 @@ def run(arguments: Arguments) -> int:
     if not arguments.command:
         raise UsageError("There is no program to run.", "Write: hroof run -- python train.py")
     check_grouping(arguments.by)
-    counters.check(arguments)
+    planned.check(arguments)
     say = progress(arguments.quiet)
     if unknown_value():
         say(f"hroof: {unknown_value()}")
     if arguments.dry_run:
-        return counters.dry_run(arguments, say)
+        return planned.dry_run(arguments, say)
     results = _prepare(arguments)
     try:
         done = counters.collect(arguments, results, say) if arguments.counters else None
@@ -152,7 +155,7 @@ def _account(results: Results, status: int, arguments: Arguments, say: Say) -> N
     if not arguments.no_report:
         _report(found, arguments, say)
     for folder in found:
-        say(f"Saved in {folder}. See it again with: hroof report {folder}")
+        say(f"Saved in {folder}. See it again with: hroof report {shlex.quote(str(folder))}")
 
 
 def _how_it_ended(status: int) -> str:
@@ -191,10 +194,15 @@ def _report(found: list[Path], arguments: Arguments, say: Say) -> None:
 def _machine(profile: Profile, folder: Path, say: Say) -> Machine | None:
     """Measured ceilings; where they cannot be had, the peaks that counters carry."""
     saved = show.saved_machine(folder)
-    if saved is None:
-        return show.measured(profile, say)
+    if not show.framework_of(profile) and saved is None:
+        again = f"hroof report {shlex.quote(str(folder))} --machine FILE"
+        say(
+            "hroof: no ceilings: no framework that could measure them was seen in the program, and no counters carry "
+            f"peaks. Give those of another machine file with: {again}"
+        )
+        return None
     found = show.measured(profile, say) if show.framework_of(profile) else None
-    if found is None:
+    if found is None and saved is not None:
         say("hroof: the ceilings are the peaks that the counters carry.")
     return found or saved
 

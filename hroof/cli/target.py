@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import json
 import os
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -24,6 +27,9 @@ NOT_FOUND = 127
 SIGNALLED = 128
 _PATIENCE = 1.0
 """Seconds that a program has to end by an interrupt that it got itself."""
+_PYTHON = re.compile(rb"^(python|pypy)[\d.]*(\.exe)?$")
+_WITHOUT_HOOK = re.compile(r"^-[A-Za-z]*[IES]")
+"""Options with which Python ignores the environment, or imports no sitecustomize."""
 START_FOLDER = Path(__file__).parent / "start"
 
 
@@ -98,6 +104,29 @@ def check_startable(command: Sequence[str]) -> None:
         raise _not_started(command, OSError(number, os.strerror(number)))
 
 
+def notes_its_start(command: Sequence[str]) -> bool:
+    """Whether a program, once started, leaves a note for sure: it is Python, which heeds the start-up hook."""
+    path = shutil.which(command[0])
+    if path is None:
+        return False
+    if not _PYTHON.match(os.path.basename(path).encode()):
+        return _has_python_line(path)
+    own = itertools.takewhile(lambda word: not word.endswith((".py", "-m", "-c")), command[1:])
+    return not any(_WITHOUT_HOOK.match(word) for word in own)
+
+
+def _has_python_line(path: str) -> bool:
+    """Whether the first line of a script names Python."""
+    try:
+        with open(path, "rb") as file:
+            line = file.readline(512)
+    except OSError:
+        return False
+    words = [os.path.basename(word) for word in line.removeprefix(b"#!").split()]
+    isolated = any(_WITHOUT_HOOK.match(word.decode(errors="replace")) for word in words)
+    return line.startswith(b"#!") and any(map(_PYTHON.match, words)) and not isolated
+
+
 def _not_started(command: Sequence[str], error: OSError | ValueError) -> UsageError:
     name = command[0]
     if isinstance(error, FileNotFoundError):
@@ -109,7 +138,7 @@ def _not_started(command: Sequence[str], error: OSError | ValueError) -> UsageEr
         return problem
     remedy = "Make it executable, or name its interpreter."
     if name.endswith(".py"):
-        remedy = f"Write: hroof run -- python {name}"
+        remedy = f"Write: hroof run -- python {shlex.quote(name)}"
     reason = "wrong format" if getattr(error, "errno", 0) == errno.ENOEXEC else None
     what = reason or getattr(error, "strerror", None) or error
     problem = UsageError(f"Cannot start {name!r}: {what}.", remedy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -51,7 +52,8 @@ def _seen(results: Results, names: Mapping[str, Any]) -> Iterator[str]:
     for note in results.evidence():
         if note.get("problem"):
             where = note["executable"]
-            yield f"{where} has no hroof: install it there, {where} -m pip install hroof."
+            install = f"{shlex.quote(where)} -m pip install hroof"
+            yield f"{where} has no hroof: install it there, {install}."
     if names and not any(entry.get("kind") == "step" for entry in names.values()):
         yield "None of these ranges is a step (S…): the region ended before the first step to be profiled."
 

@@ -9,7 +9,7 @@ from hroof.collect.nsight.command import (
     several_processes,
 )
 from hroof.collect.nsight.device import Gpu, first_gpu, has_driver
-from hroof.collect.nsight.execute import Streams, Watch, overheard
+from hroof.collect.nsight.execute import Streams, Watch, ask, overheard
 from hroof.collect.nsight.filters import STEPS, Filter, escape, matches, parse, started
 from hroof.collect.nsight.outcome import PERMISSION_REMEDY, Condition, Outcome, judge, no_driver
 from hroof.collect.nsight.program import OLDEST, VARIABLE, NoProgramError, Program, find
@@ -30,6 +30,7 @@ __all__ = [
     "Request",
     "Streams",
     "Watch",
+    "ask",
     "collecting",
     "escape",
     "find",

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 PATIENCE = 20.0
 """Seconds that ncu has, asked to stop, to end its program and write the report."""
 
 _DRAIN = 2.0
+_SHORT_PATIENCE = 2.0
+"""Seconds for the same where there is no program to end and nothing to write."""
 _MOST_LINES = 1000
 _MARK = b"=="
 _DENIED = b"ERR_NVGPUCTRPERM"
@@ -152,6 +156,37 @@ class Watch:
             return child.wait(self.patience)
         except subprocess.TimeoutExpired:
             return None
+
+
+def ask(
+    words: Sequence[str], *, stdout: Any = subprocess.PIPE, seconds: float | None = None
+) -> tuple[int, str]:
+    """Let ncu tell something, without a program under it.
+
+    Args:
+        words: The command line.
+        stdout: Where its standard output goes, as for ``subprocess.Popen``.
+        seconds: How long it may take; None for ever.
+
+    Returns:
+        Its exit status, and what it said on the streams that have not gone elsewhere.
+
+    Raises:
+        OSError: It cannot be started.
+        TimeoutError: It took longer. It has been ended, with the processes that it started.
+    """
+    with subprocess.Popen(
+        list(words), stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE
+    ) as child:
+        try:
+            said = child.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired as error:
+            Watch(0.0, _SHORT_PATIENCE).wait(child)
+            raise TimeoutError(errno.ETIMEDOUT, f"no answer in {seconds:g} s") from error
+        except BaseException:
+            child.kill()
+            raise
+    return child.returncode, b"".join(filter(None, said)).decode(errors="replace")
 
 
 def _signal(processes: set[Process], number: int) -> None:

@@ -117,6 +117,7 @@ class Outcome:
         passes: The most passes that it needed for one.
         problem: What to tell, for a condition that has a remedy of its own.
         said: Errors and warnings of ncu, without those that follow from others.
+        late: It had to be ended, whatever else there is to say.
     """
 
     condition: Condition
@@ -125,6 +126,7 @@ class Outcome:
     problem: HroofError | None = None
     said: tuple[str, ...] = ()
     passes: int | None = None
+    late: bool = False
 
 
 def judge(status: int, lines: Sequence[str], *, report: bool, late: bool = False) -> Outcome:
@@ -151,6 +153,7 @@ def judge(status: int, lines: Sequence[str], *, report: bool, late: bool = False
         passes=max(map(int, _PASSES.findall(text)), default=None),
         problem=problem,
         said=_troubles(lines),
+        late=late,
     )
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from hroof.collect.nsight.execute import ask
 from hroof.errors import MissingError
 
 OLDEST = (2022, 3)
@@ -21,7 +22,9 @@ _FOLDERS = ("opt/nvidia/nsight-compute/*", "usr/local/cuda/bin", "usr/local/cuda
 _NAME = "Nsight Compute"
 _OPTION = re.compile(r"^  (?:-\w \[ )?--([a-z][\w-]+)", re.MULTILINE)
 _VERSION = re.compile(r"^Version (\d+)\.(\d+)\.(\d+)", re.MULTILINE)
-_SECONDS = 60.0
+_SECONDS = 20.0
+_UNTIL_TOLD = 3.0
+"""Seconds after which a user is told what is waited for."""
 
 
 class NoProgramError(MissingError):
@@ -52,11 +55,12 @@ class Program:
         return self.version >= version
 
 
-def find(named: str | Path | None = None) -> Program:
+def find(named: str | Path | None = None, say: Callable[[str], None] | None = None) -> Program:
     """The program that was named, that of ``HROOF_NCU``, that on PATH, or the newest installed one.
 
     Args:
         named: Its path or name; nothing else is looked at then.
+        say: Is told where it takes long to answer.
 
     Raises:
         NoProgramError: There is none, it does not answer, is something else of that name, or too old.
@@ -70,7 +74,14 @@ def find(named: str | Path | None = None) -> Program:
             f"There is no Nsight Compute here ({wanted or 'ncu'} is not found).",
             "Install it (it comes with the CUDA toolkit), add it to PATH, or name it with --ncu.",
         )
-    return _asked(path)
+    waiting = f"hroof: waiting for {path} to say its version …"
+    notice = threading.Timer(_UNTIL_TOLD, say or (lambda text: None), [waiting])
+    notice.daemon = True
+    notice.start()
+    try:
+        return _asked(path)
+    finally:
+        notice.cancel()
 
 
 def _installed() -> Iterator[str]:
@@ -113,14 +124,9 @@ def _said(path: str, *options: str) -> str:
         NoProgramError: It cannot be started, or does not end.
     """
     try:
-        done = subprocess.run(
-            [path, *options], capture_output=True, text=True, errors="replace",
-            stdin=subprocess.DEVNULL, timeout=_SECONDS, check=False,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired) as error:
-        reason = getattr(error, "strerror", None) or f"no answer in {_SECONDS:.0f} s"
+        return ask([path, *options], seconds=_SECONDS)[1]
+    except OSError as error:
         raise NoProgramError(
-            f"{path} does not say its version: {reason}.",
+            f"{path} does not say its version: {error.strerror}.",
             "Install Nsight Compute again, or name another one with --ncu.",
         ) from error
-    return done.stdout + done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from hroof.cli.command import (
     at_least,
     check_grouping,
+    folder_name,
     grouping,
     print_json,
     progress,
@@ -36,6 +38,9 @@ def test_what_follows_the_dashes_arrives_byte_for_byte(program: list[str]) -> No
         (["python", "t.py", "--", "x"], [], ["python", "t.py", "--", "x"]),
         (["--json", "python", "--json"], ["--json"], ["python", "--json"]),
         (["--skip", "3", "python"], ["--skip", "3"], ["python"]),
+        (["-o", "dir", "python", "-o"], ["-o", "dir"], ["python", "-o"]),
+        (["-odir", "python", "-ox"], ["-odir"], ["python", "-ox"]),
+        (["-odir", "--", "-ox"], ["-odir"], ["-ox"]),
         (["--skip=3", "python"], ["--skip=3"], ["python"]),
         (["--skip", "3"], ["--skip", "3"], []),
         (["--out", "--", "--", "p"], ["--out", "--"], ["--", "p"][1:]),
@@ -58,6 +63,13 @@ def test_a_number_that_is_too_small_or_none(text: str) -> None:
 def test_a_number_that_fits() -> None:
     assert at_least(0)("0") == 0
     assert at_least(1)("12") == 12
+
+
+def test_the_name_of_a_folder() -> None:
+    assert folder_name("a b") == Path("a b")
+    assert folder_name(".") == Path()
+    with pytest.raises(argparse.ArgumentTypeError, match="empty"):
+        folder_name("")
 
 
 def test_grouping_keys() -> None:

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from hroof.cli import counters, show, target
+from hroof.cli import counters, results, show, target
 from hroof.cli import run as run_verb
 from hroof.collect import nsight
 from hroof.collect.nsight import Watch
@@ -29,7 +29,7 @@ from hroof.profile import Profile
 
 # Isolated, so that the start-up hook waits for the program.
 NCU = """#!{python} -I
-import json, os, signal, subprocess, sys
+import json, os, signal, subprocess, sys, time
 from pathlib import Path
 
 here = Path(__file__).parent
@@ -42,6 +42,7 @@ if "--version" in argv:
     print("  --config-file arg (=1)   Read it." if "--help" in argv else "")
     sys.exit()
 if "--import" in argv:
+    time.sleep(does["print_seconds"])
     sys.stdout.write(does["table"])
     sys.exit(does["print_status"])
 log, report = (argv[argv.index(name) + 1] for name in ("--log-file", "-o"))
@@ -146,7 +147,7 @@ class Ncu:
 
     def does(self, **changes: Any) -> None:
         usual = {"version": "2024.1.1", "starts": True, "reports": True, "log": [], "stderr": [], "status": 0,
-                 "table": table(), "print_status": 0}  # fmt: skip
+                 "table": table(), "print_status": 0, "print_seconds": 0}  # fmt: skip
         (self._folder / "does.json").write_text(json.dumps(usual | changes))
 
     def fails(self, line: str, **changes: Any) -> None:
@@ -360,6 +361,75 @@ def test_a_table_that_cannot_be_written(
     assert "hroof import o/counters.ncu-rep" in done.err
 
 
+def test_an_empty_table_is_told_and_the_report_kept(hroof: Any, ncu: Ncu, program: Program) -> None:
+    """A full disk: ncu prints nothing and says nothing."""
+    ncu.does(table="")
+    done = hroof("run", "--counters", "--out", "o b", "--", *program())
+    assert done.status == 3
+    assert "printed nothing of its report into 'o b/counters.csv': the disk is full" in done.err
+    assert "filter" not in done.err
+    assert "The report is kept: hroof import 'o b/counters.ncu-rep'" in done.err
+    assert Path("o b/counters.ncu-rep").exists()
+
+
+def test_a_table_that_cannot_be_read_leaves_the_report(
+    hroof: Any, ncu: Ncu, program: Program
+) -> None:
+    ncu.does(table="\0\1 no table")
+    done = hroof("run", "--counters", "--out", "o", "--", *program())
+    assert done.status == 3
+    assert "The report is kept: hroof import o/counters.ncu-rep" in done.err
+
+
+def test_a_report_that_cannot_be_printed_is_kept_beside_the_one_it_was_to_replace(
+    hroof: Any, ncu: Ncu, program: Program
+) -> None:
+    command = program()
+    assert hroof("run", "--counters", "--out", "o", "--", *command).status == 0
+    Path("o/counters.ncu-rep").write_text("old")
+    ncu.does(print_status=1, table="==ERROR== Failed to load report file\n")
+    done = hroof("run", "--counters", "--out", "o", "--force", "--", *command)
+    assert done.status == 3
+    assert "hroof import o/unread-counters.ncu-rep" in done.err
+    assert Path("o/unread-counters.ncu-rep").read_text() == "report\n"
+    assert Path("o/counters.ncu-rep").read_text() == "old"
+    assert len(Profile.load("o").launches) == 2
+
+
+def test_printing_that_hangs_is_ended(
+    hroof: Any, ncu: Ncu, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counters, "_LEAST_TO_PRINT", 1.0)
+    monkeypatch.setattr(nsight, "Watch", lambda seconds: Watch(None))  # the program has its time
+    ncu.does(print_seconds=60)
+    done = hroof("run", "--counters", "--timeout", "0.5", "--out", "o", "--", *program())
+    assert done.status == 3
+    assert "ncu was ended after 1 s (--timeout) while it printed its report" in done.err
+    assert "The report is kept: hroof import o/counters.ncu-rep" in done.err
+
+
+def test_the_machine_of_a_run_that_is_replaced_goes(
+    hroof: Any, ncu: Ncu, program: Program, machine: Machine
+) -> None:
+    command = program()
+    assert hroof("run", "--counters", "--out", "o", "--", *command).status == 0
+    machine.save(Path("o/machine.json"))
+    done = hroof("run", "--counters", "--out", "o", "--force", "--", *command)
+    assert done.status == 0
+    assert not Path("o/machine.json").exists()
+
+
+def test_without_framework_and_peaks_it_is_told_why_there_are_no_ceilings(
+    hroof: Any, ncu: Ncu, program: Program
+) -> None:
+    done = hroof("run", "--counters", "--out", "o b", "--", *program(()))
+    assert done.status == 0
+    assert "integration" not in done.err
+    assert "no ceilings: no framework that could measure them was seen" in done.err
+    assert "hroof report 'o b' --machine FILE" in done.err
+    assert "See it again with: hroof report 'o b'\n" in done.err
+
+
 # --- times of their own --------------------------------------------------------------------------
 
 
@@ -455,6 +525,43 @@ def test_a_program_that_has_run_is_not_run_again(
     assert (tmp_path / "ran.txt").read_text() == "once "
 
 
+@pytest.mark.parametrize("late", ["heard", "unheard"])
+def test_a_late_run_without_a_driver_is_not_started_again(
+    hroof: Any, ncu: Ncu, script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: str
+) -> None:
+    """Isolated, so that it leaves no note."""
+    monkeypatch.setattr(nsight, "has_driver", lambda: False)
+
+    class Late(Watch):
+        def wait(self, child: subprocess.Popen[bytes]) -> int:
+            self.late = True
+            return child.wait()
+
+    monkeypatch.setattr(nsight, "Watch", Late)
+    ncu.fails("==ERROR== Failed to load the driver." if late == "heard" else "", status=1)
+    command = script("open('ran.txt', 'a').write('once ')", "target.py", "-I")
+    done = hroof("run", "--counters", "--timeout", "9", "--", *command)
+    assert done.status == (6 if late == "heard" else 5)
+    assert "running without" not in done.err
+    assert (tmp_path / "ran.txt").read_text() == "once "
+
+
+@pytest.mark.parametrize("message", ["==ERROR== Failed to load the driver.", "", "No kernels"])
+def test_a_program_that_notes_nothing_is_not_started_again(
+    hroof: Any, ncu: Ncu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, message: str
+) -> None:
+    monkeypatch.setattr(nsight, "has_driver", lambda: False)
+    ncu.fails(message and message.replace("No", "==WARNING== No"))
+    command = ["sh", "-c", "echo once >> ran.txt; exit 4"]
+    done = hroof("run", "--counters", "--out", "o", "--", *command)
+    heard = "Failed" in message
+    assert done.status == (6 if heard else 4)
+    assert done.err.count("There is no NVIDIA driver here") == 1
+    assert "No kernels were profiled, though" not in done.err
+    assert ("leave --counters out" in done.err) is heard
+    assert (tmp_path / "ran.txt").read_text() == "once\n"
+
+
 @pytest.mark.parametrize("switch", ["off", "0"])
 def test_switched_off(
     hroof: Any, ncu: Ncu, script: Any, monkeypatch: pytest.MonkeyPatch, switch: str
@@ -547,6 +654,19 @@ def test_a_region_that_ended_before_its_first_step(
     ncu.fails("==WARNING== No kernels were profiled.")
     done = hroof("run", "--counters", "--", *command)
     assert "None of these ranges is a step" in done.err
+
+
+def test_an_interpreter_without_hroof_is_named_as_a_shell_takes_it(
+    hroof: Any, ncu: Ncu, script: Any
+) -> None:
+    ncu.fails("==WARNING== No kernels were profiled.")
+    done = hroof("run", "--counters", "--", *script("""
+        import json, os
+        from pathlib import Path
+        note = {"executable": "/my env/python", "problem": "no hroof"}
+        Path(os.environ["HROOF_OUT"], "start-1.json").write_text(json.dumps(note))
+    """))  # fmt: skip
+    assert "'/my env/python' -m pip install hroof." in done.err
 
 
 def test_a_failed_program_without_a_report(hroof: Any, ncu: Ncu, script: Any) -> None:
@@ -694,6 +814,16 @@ def test_a_dry_run_prints_and_starts_nothing(hroof: Any, ncu: Ncu, tmp_path: Pat
     assert {path.name for path in tmp_path.iterdir()} == {"bin"}
 
 
+def test_a_dry_run_names_the_folder_of_a_real_run(hroof: Any, ncu: Ncu, program: Program) -> None:
+    command = program()
+    assert hroof("run", "--counters", "--", *command).status == 0
+    done = hroof("run", "--counters", "--dry-run", "--", *command)
+    assert "/hroof-runs/target.2/counters.ncu-rep " in done.out
+    assert not Path("hroof-runs/target.2").exists()
+    assert hroof("run", "--counters", "--", *command).status == 0
+    assert Path("hroof-runs/target.2/counters.ncu-rep").exists()
+
+
 def test_a_dry_run_without_ncu(hroof: Any, ncu: Ncu) -> None:
     ncu.path.unlink()
     done = hroof("run", "--counters", "--dry-run", "--", "python", "train.py")
@@ -728,7 +858,7 @@ def test_a_read_only_report_is_still_replaced_by_force(
     hroof: Any, ncu: Ncu, program: Program
 ) -> None:
     Path("o").mkdir()
-    Path("o", counters.REPORT).write_text("old")
-    Path("o", counters.REPORT).chmod(stat.S_IRUSR)
+    Path("o", results.REPORT).write_text("old")
+    Path("o", results.REPORT).chmod(stat.S_IRUSR)
     assert hroof("run", "--counters", "--out", "o", "--force", "--", *program()).status == 0
-    assert Path("o", counters.REPORT).read_text() == "report\n"
+    assert Path("o", results.REPORT).read_text() == "report\n"

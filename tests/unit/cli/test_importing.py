@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hroof.cli import main
+from hroof.errors import OutputError
 from hroof.machine import Machine
 from hroof.profile import Profile
 
@@ -108,6 +109,90 @@ def test_a_run_that_is_there_is_not_overwritten(
     assert Profile.load(out).launches["op"].tolist() == ["kept"]
     assert main([*command, "--force"]) == 0
     assert len(Profile.load(out).launches) == 2
+
+
+def test_nothing_of_a_run_that_is_replaced_stays(tmp_path: Path) -> None:
+    """Its machine would judge the new run, its report would pass for that of the new one."""
+    out = tmp_path / "run"
+    first, second = table(tmp_path / "a.csv", peaks=True), table(tmp_path / "b.csv")
+    assert main(["import", str(first), "-o", str(out)]) == 0
+    (out / "counters.ncu-rep").write_text("old")
+    (out / "notes.txt").write_text("mine")
+    assert (out / "machine.json").exists()
+    assert main(["import", str(second), "-o", str(out), "--force"]) == 0
+    names = sorted(path.name for path in out.iterdir())
+    assert names == ["counters-0.parquet", "launches-0.parquet", "notes.txt", "run.json"]
+
+
+def test_a_machine_that_waits_in_a_folder_without_a_run_stays(
+    tmp_path: Path, machine: Machine
+) -> None:
+    out = tmp_path / "run"
+    machine.save(out / "machine.json")
+    assert main(["import", str(table(tmp_path / "t.csv")), "-o", str(out)]) == 0
+    assert Machine.load(out / "machine.json") == machine
+
+
+def test_the_report_of_a_run_is_imported_into_its_own_folder(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    assert main(["import", str(table(tmp_path / "t.csv", peaks=True)), "-o", str(out)]) == 0
+    (out / "counters.ncu-rep").write_text("report")
+    again = table(out / "counters.csv")
+    assert main(["import", str(again), "-o", str(out), "--force"]) == 0
+    assert again.exists()
+    assert (out / "counters.ncu-rep").exists()
+    assert not (out / "machine.json").exists()
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_full_disk_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, force: bool
+) -> None:
+    out, path = tmp_path / "runs" / "run", table(tmp_path / "t.csv", peaks=True)
+    if force:
+        assert main(["import", str(path), "-o", str(out)]) == 0
+    before = {each.name: each.read_bytes() for each in out.iterdir()} if force else None
+
+    def refuse(*given: object, **named: object) -> None:
+        raise OutputError("Cannot write: No space left on device.")
+
+    monkeypatch.setattr(Profile, "save", refuse)
+    assert main(["import", str(path), "-o", str(out), *["--force"] * force]) == 4
+    if force:
+        assert {each.name: each.read_bytes() for each in out.iterdir()} == before
+    else:
+        assert not out.parent.exists()
+
+
+@pytest.mark.parametrize(
+    ("out", "status", "said"),
+    [
+        ("file", 4, "a file is in the way"),
+        ("x" * 300, 4, "File name too long"),
+        ("", 2, "the name of the folder is empty"),
+    ],
+)
+def test_folders_that_cannot_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    out: str, status: int, said: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("mine")
+    table(Path("t.csv"))
+    assert main(["import", "t.csv", "-o", out]) == status
+    assert said in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "t.csv"]
+
+
+def test_one_launch_and_a_name_with_a_blank(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = tmp_path / "t.csv", tmp_path / "my run"
+    path.write_text(HEAD + row(0, "gpu__time_duration.sum", "us", "10"))
+    assert main(["import", str(path), "-o", str(out)]) == 0
+    said = capsys.readouterr().err
+    assert "1 launch, without ceilings" in said
+    assert f"See it with: hroof report '{out}'\n" in said
 
 
 def test_a_file_that_was_cut_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,6 +47,15 @@ def test_fresh_folders_are_numbered() -> None:
     assert all(path.is_dir() for path in made)
 
 
+def test_the_next_free_folder_is_the_one_that_is_taken() -> None:
+    for _ in range(3):
+        expected = Results.next_free(["python", "train.py"])
+        assert not expected.exists()
+        assert Results.fresh(["python", "train.py"]).folder == expected
+    Path("hroof-runs/train.4").symlink_to("nowhere")
+    assert Results.next_free(["python", "train.py"]).name == "train.5"
+
+
 def test_nothing_found_leaves_no_folder() -> None:
     run = Results.fresh(["train"])
     assert run.found() == []
@@ -97,6 +106,33 @@ def test_with_force_the_old_one_comes_back_when_there_is_no_new_one(profile: Pro
     assert Profile.load("out").launches.equals(profile.launches)
 
 
+def test_counters_of_a_profile_that_is_replaced_go_unless_kept(profile: Profile) -> None:
+    for keep in (True, False):
+        profile.save("out", force=True)
+        for name in (*results.COUNTERS, "machine.json"):
+            Path("out", name).write_text("old")
+        run = Results.prepare(Path("out"), force=True, keep_counters=keep)
+        profile.save("out")
+        run.finish()
+        assert not Path("out/machine.json").exists()
+        assert [Path("out", name).exists() for name in results.COUNTERS] == [keep] * 3
+
+
+def test_a_file_of_a_run_that_failed_is_rescued_from_the_one_that_comes_back(
+    profile: Profile,
+) -> None:
+    report = Path("out", results.REPORT)
+    profile.save("out")
+    run = Results.prepare(Path("out"), force=True)
+    report.write_text("new")
+    assert run.rescued(report) == report
+    assert run.aside is not None
+    (run.aside / results.REPORT).write_text("old")
+    kept = run.rescued(report)
+    run.finish()
+    assert (kept.read_text(), report.read_text()) == ("new", "old")
+
+
 # --- folders that cannot be written -------------------------------------------------------------
 
 
@@ -106,6 +142,13 @@ def test_a_file_in_the_way(out: str) -> None:
     with pytest.raises(OutputError, match="not a folder"):
         Results.prepare(Path(out))
     assert Path("file").read_text() == "x"
+
+
+def test_a_name_that_is_too_long() -> None:
+    for out in (Path("x" * 300), Path("new", "x" * 300)):
+        with pytest.raises(OutputError, match="File name too long"):
+            Results.prepare(out)
+    assert list(Path().iterdir()) == []
 
 
 def test_the_default_folder_is_a_file() -> None:

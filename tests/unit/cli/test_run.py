@@ -65,9 +65,34 @@ def test_the_program_is_told_where_and_what(hroof: Any, script: Any, tmp_path: P
         sys.exit(1)
     """)
     assert hroof("run", "--", *command).out == f"{tmp_path}/hroof-runs/target\n"
-    assert hroof("run", "--out", "o", "--", *command).out == f"{tmp_path}/o\n"
+    for option in (["--out", "o"], ["--out=o"], ["-o", "o"], ["-oo"]):
+        assert hroof("run", *option, "--", *command).out == f"{tmp_path}/o\n"
     assert not (tmp_path / "o").exists()
     assert not (tmp_path / "hroof-runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("out", "status", "said"),
+    [("", 2, "is empty"), ("x" * 300, 4, "File name too long"), ("target.py", 4, "in the way")],
+)
+def test_folders_that_cannot_be(hroof: Any, script: Any, out: str, status: int, said: str) -> None:
+    done = hroof("run", "-o", out, "--", *script("print('started')"))
+    assert (done.status, done.out) == (status, "")
+    assert said in done.err
+
+
+def test_nothing_of_a_run_that_is_replaced_stays(
+    hroof: Any, saves: Any, profile: Profile, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profile.save("o d")
+    machine.save("o d/machine.json")
+    Path("o d/counters.ncu-rep").write_text("old")
+    monkeypatch.setattr(show, "ceilings_of", lambda profile, say: None)
+    done = hroof("run", "--force", "-o", "o d", "--", *saves())
+    assert done.status == 0
+    assert "See it again with: hroof report 'o d'\n" in done.err
+    names = sorted(path.name for path in Path("o d").iterdir())
+    assert names == ["launches-0.parquet", "run.json"]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from hroof.cli import target
-from hroof.cli.target import START_FOLDER, check_startable, environment, execute
+from hroof.cli.target import START_FOLDER, check_startable, environment, execute, notes_its_start
 from hroof.errors import UsageError
 
 Script = object
@@ -237,3 +237,53 @@ def test_outside_the_main_thread_signals_are_left_alone() -> None:
     thread.start()
     thread.join()
     assert statuses == [0]
+
+
+# --- who notes its start ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "notes"),
+    [
+        (["train.py", "-I"], True),
+        (["-u", "-W", "ignore", "train.py"], True),
+        (["-m", "train", "-E"], True),
+        (["-c", "pass", "-S"], True),
+        (["-I", "train.py"], False),
+        (["-uE", "train.py"], False),
+        (["-X", "dev", "-S", "-m", "train"], False),
+    ],
+)
+def test_python_notes_its_start_unless_it_is_isolated(arguments: list[str], notes: bool) -> None:
+    assert notes_its_start([sys.executable, *arguments]) is notes
+
+
+@pytest.mark.parametrize(
+    ("text", "notes"),
+    [
+        ("#!/opt/bin/python3.11\nx", True),
+        ("#!/usr/bin/env python\nx", True),
+        ("#!/usr/bin/python -I\nx", False),
+        ("#!/bin/sh\npython x.py", False),
+        ("python", False),
+    ],
+)
+def test_a_script_notes_its_start_where_its_first_line_says_python(
+    tmp_path: Path, text: str, notes: bool
+) -> None:
+    path = tmp_path / "tool"
+    path.write_text(text)
+    path.chmod(0o755)
+    assert notes_its_start([str(path), "x"]) is notes
+
+
+def test_what_is_not_there_or_no_script_notes_nothing() -> None:
+    assert not notes_its_start(["/no/program"])
+    assert not notes_its_start(["sh", "-c", "python x.py"])
+
+
+def test_a_suggested_command_is_fit_for_a_shell(tmp_path: Path) -> None:
+    path = tmp_path / "my train.py"
+    path.write_text("")
+    with pytest.raises(UsageError, match=r"Write: hroof run -- python '.*my train\.py'"):
+        execute([str(path)], {})

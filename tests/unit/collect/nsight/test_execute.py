@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hroof.collect.nsight import Watch, execute, overheard
+from hroof.collect.nsight import Watch, ask, execute, overheard
 from hroof.collect.nsight.execute import descendants
 
 DENIED = "ERR_NVGPUCTRPERM - no"
@@ -220,3 +220,34 @@ def test_another_process_of_the_same_number_is_left_alone() -> None:
     assert entry is not None
     execute._signal({entry[0]}, signal.SIGKILL)
     assert other.wait(20) == -signal.SIGKILL
+
+
+# --- asking -------------------------------------------------------------------------------------
+
+
+def test_what_is_said_goes_where_it_was_wanted(tmp_path: Path) -> None:
+    code = "import sys; print('table'); print('tr\\xf6uble', file=sys.stderr); sys.exit(3)"
+    status, said = ask([sys.executable, "-c", code])
+    assert (status, said) == (3, "table\ntr\xf6uble\n")
+    with (tmp_path / "out").open("wb") as file:
+        assert ask([sys.executable, "-c", code], stdout=file)[1] == "tr\xf6uble\n"
+    assert (tmp_path / "out").read_text() == "table\n"
+
+
+def test_who_cannot_be_asked(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        ask([str(tmp_path / "no")])
+
+
+def test_who_takes_too_long_is_ended_with_all_it_started(tmp_path: Path) -> None:
+    """ncu is a shell script: ending that alone would leave the program behind it."""
+    ready = tmp_path / "ready"
+    with pytest.raises(TimeoutError, match="no answer in 1 s"):
+        ask(["sh", "-c", f"sleep 300 & echo $! > {ready}; wait"], seconds=1.0)
+    wait_for(ready)
+    number = ready.read_text().strip()
+    state = Path(f"/proc/{number}/stat")
+    until = time.monotonic() + 20
+    while state.exists() and ") Z" not in state.read_text() and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not state.exists() or ") Z" in state.read_text()

@@ -125,3 +125,11 @@ def test_a_driver_that_nobody_mentioned() -> None:
 def test_what_else_was_said_is_kept_once() -> None:
     lines = [CONNECTED, "==WARNING== odd", "==WARNING== odd", "==ERROR== odder", returned(1), NONE]
     assert judge(1, lines, report=False).said == ("odd", "odder")
+
+
+def test_a_late_run_is_late_whatever_else_was_said() -> None:
+    plain = judge(1, ["==WARNING== No kernels were profiled."], report=False, late=True)
+    assert (plain.condition, plain.late) == (Condition.LATE, True)
+    stated = judge(1, ["==ERROR== Failed to load the driver."], report=False, late=True)
+    assert (stated.condition, stated.late) == (Condition.NO_DRIVER, True)
+    assert not judge(0, [], report=True).late

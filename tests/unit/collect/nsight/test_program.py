@@ -88,8 +88,21 @@ def test_one_that_does_not_start_or_end(tool: Tool, monkeypatch: pytest.MonkeyPa
         find()
     tool(body="exec sleep 30")
     monkeypatch.setattr(program, "_SECONDS", 0.1)
-    with pytest.raises(NoProgramError, match="no answer"):
+    with pytest.raises(NoProgramError, match=r"no answer in 0\.1 s"):
         find()
+
+
+def test_who_waits_is_told(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    path = tool()
+    find(say=said.append)
+    assert said == []
+    monkeypatch.setattr(program, "_UNTIL_TOLD", 0.0)
+    tool(body="exec sleep 30")
+    monkeypatch.setattr(program, "_SECONDS", 1.0)
+    with pytest.raises(NoProgramError):
+        find(say=said.append)
+    assert said == [f"hroof: waiting for {path} to say its version …"]
 
 
 @pytest.mark.parametrize(
