@@ -25,6 +25,8 @@ class Plan:
         seconds: For one kernel.
         spread_seconds: For one kernel whose samples are spread over the whole run (DRAM).
         budget: For all others together; where there are many, each has less than ``seconds``.
+        limit: For everything but the sweep: kernels that come later have one sample each, since a machine on which
+            the plan takes so much longer is busy.
         sweep: Seconds for the sweep over working sets; 0 for none.
         without: Precisions that are left out.
         variants: Whether rates beside the ceilings are measured.
@@ -33,6 +35,7 @@ class Plan:
     seconds: float
     spread_seconds: float
     budget: float = math.inf
+    limit: float = math.inf
     sweep: float = 0.0
     without: frozenset[Precision] = frozenset()
     variants: bool = True

@@ -26,11 +26,12 @@ from hroof.units import MemoryLevel, Precision
 SWEEP = "sweep"
 """What the sweep is asked for by, beside the names of ceilings."""
 
-FULL = Plan(seconds=0.2, spread_seconds=1.0, budget=20.0, sweep=6.0)
+FULL = Plan(seconds=0.2, spread_seconds=1.0, budget=20.0, limit=45.0, sweep=6.0)
 QUICK = Plan(
     seconds=0.05,
     spread_seconds=0.2,
     budget=3.0,
+    limit=7.0,
     without=frozenset(
         set(Precision) - {Precision(p) for p in ("fp64", "fp32", "tf32", "fp16", "bf16")}
     ),
@@ -104,7 +105,7 @@ def measure(
     plan = plan or (QUICK if quick else FULL)
     kernels, doubts = _collect(integration, found, plan, quick, frozenset(only))
     bench = _bench(kernels, found, senses, progress)
-    run(bench, plan)
+    run(bench, plan, senses.clock)
     swept = _sweep(integration, found, _sweep_seconds(plan, only), senses.clock, progress)
     told = _told(integration, found)
     machine = again(bench, plan, lambda: _machine(found, bench, swept.sweep, told()))
@@ -182,13 +183,15 @@ def _is_wanted(kernel: CeilingKernel, plan: Plan, only: frozenset[str]) -> bool:
     return kernel.precision not in plan.without and (plan.variants or not kernel.variant)
 
 
-def run(bench: Bench, plan: Plan) -> None:
+def run(bench: Bench, plan: Plan, clock: Clock) -> None:
     """Measure every kernel once, and DRAM in small parts between them."""
+    latest = clock() + plan.limit
     kernels = bench.unique(bench.kernels)
     spread = [k for k in kernels if k.level is MemoryLevel.DRAM and not k.variant]
     planned = list(schedule(kernels, spread, plan))
     for number, (kernel, seconds, keep) in enumerate(planned, 1):
-        bench.measure(kernel, seconds, keep=keep, place=f"{number} of {len(planned)}")
+        allowed = seconds if clock() < latest else 0.0
+        bench.measure(kernel, allowed, keep=keep, place=f"{number} of {len(planned)}")
 
 
 def schedule(

@@ -173,6 +173,17 @@ def test_quick_takes_less_time(measured: Any, kernels: list[Any]) -> None:
     assert QUICK.seconds < FULL.seconds and QUICK.spread_seconds < FULL.spread_seconds
 
 
+def test_beyond_its_limit_every_kernel_has_one_sample(measured: Any, fake: SimpleNamespace) -> None:
+    kernels = [
+        fake.peak(f"mm {n}", 1e9, p)
+        for n, p in enumerate((Precision.FP64, Precision.FP32, Precision.BF16))
+    ]
+    machine = measured(*kernels, plan=dataclasses.replace(PLAN, limit=0.03))
+    samples = [ceiling.samples for ceiling in machine.peaks.values()]
+    assert samples[0] > 5 and samples[1] > 5 and samples[2] == 1
+    assert QUICK.limit < 10 and FULL.limit + FULL.sweep < 60
+
+
 def test_time_that_went_to_other_programs_is_told(measured: Any, kernels: list[Any]) -> None:
     machine = measured(*kernels, own=0.6)
     assert machine.facts["own_share"] == pytest.approx(0.6)
