@@ -132,11 +132,11 @@ def _unit_of(name: str) -> str:
 def _grid(rows: Sequence[tuple[str, Ceiling, str]]) -> Grid:
     """Rows of ceilings; the clock only where it is known of one."""
     clocked = any(math.isfinite(one.clock) for _, one, _ in rows)
-    headers = ["ceiling", "rate", "median", "spread", "samples"]
+    headers = ["ceiling", "rate", "spread", "samples"]
     headers += ["clock"] * clocked + ["how", "kernel"]
     cells = []
     for name, one, unit in rows:
-        row = [name, si(one.rate, unit), si(one.median, unit), percent(one.spread)]
+        row = [name, si(one.rate, unit), percent(one.spread)]
         row += [str(one.samples) if one.samples else DASH]
         row += [si(one.clock, "Hz")] * clocked
         cells.append([*row, one.how, one.kernel or DASH])
@@ -165,11 +165,11 @@ def notes(machine: Machine) -> dict[str, list[str]]:
 def conditions(machine: Machine) -> list[str]:
     """Under what conditions it was measured: every fact that fits a line."""
     facts = machine.facts.items()
-    plain = [_said(name, value) for name, value in facts if _is_plain(value)]
+    plain = [f"{_words(name)} {_said(name, value)}" for name, value in facts if _is_plain(value)]
     packed = [" · ".join(plain)] if plain else []
     for name, value in facts:
         if isinstance(value, Mapping) and value and all(map(_is_plain, value.values())):
-            entries = ", ".join(_said(key, entry) for key, entry in value.items())
+            entries = ", ".join(f"{key} {_said(key, entry)}" for key, entry in value.items())
             packed.append(f"{_words(name)}: {entries}")
     return packed
 
@@ -179,16 +179,14 @@ def _is_plain(value: Any) -> bool:
 
 
 def _said(name: str, value: Any) -> str:
-    """A fact with its name; a number with its unit, where the name says which."""
+    """A fact as text; a number with its unit, where the name says which."""
     if isinstance(value, bool):
-        text = "yes" if value else "no"
-    elif name in _UNITS and isinstance(value, int | float):
-        text = si(float(value), _UNITS[name])
-    elif isinstance(value, float):
-        text = percent(value) if name.endswith("share") else number(value)
-    else:
-        text = str(value)
-    return f"{_words(name)} {text}"
+        return "yes" if value else "no"
+    if name in _UNITS and isinstance(value, int | float):
+        return si(float(value), _UNITS[name])
+    if isinstance(value, float):
+        return percent(value) if name.endswith("share") else number(value)
+    return str(value)
 
 
 def _words(name: str) -> str:
