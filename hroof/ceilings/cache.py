@@ -212,6 +212,8 @@ def better(before: Machine, now: Machine) -> Machine:
 def merged(before: Machine, now: Machine) -> Machine:
     """A machine with some ceilings measured again: those take the place of the ones before.
 
+    Where other programs took much of the time meanwhile, the better of both stays, since they only lower a rate.
+
     Args:
         before: All ceilings, or some.
         now: The new ones; its facts say which in ``only``.
@@ -225,11 +227,17 @@ def merged(before: Machine, now: Machine) -> Machine:
     }
     facts["own_share"] = _lower(before.facts.get("own_share"), now.facts.get("own_share"))
     facts["only"] = sorted(asked | set(before.facts["only"])) if _is_partial(before) else []
+    if any(checks.busy(now)):
+        chosen = better(before, now)
+    else:
+        chosen = dataclasses.replace(
+            now,
+            peaks={**before.peaks, **now.peaks},
+            bandwidths={**before.bandwidths, **now.bandwidths},
+            launch_cost=now.launch_cost or before.launch_cost,
+        )
     machine = dataclasses.replace(
-        now,
-        peaks={**before.peaks, **now.peaks},
-        bandwidths={**before.bandwidths, **now.bandwidths},
-        launch_cost=now.launch_cost or before.launch_cost,
+        chosen,
         others={**before.others, **now.others},
         sweep=now.sweep or before.sweep,
         facts=facts,

@@ -94,7 +94,7 @@ def _lines(row: dict[str, Any]) -> list[str]:
     kind = f"only {', '.join(row['only'])}" if row["only"] else "quick" if row["quick"] else "full"
     facts = [str(row["framework"] or "unknown framework"), kind, said_age(row["age"])]
     facts += [f"{row['threads']} threads"] if row["threads"] else []
-    facts += [f"{row['warnings']} warnings"] if row["warnings"] else []
+    facts += [f"{row['warnings']} warning{'s' * (row['warnings'] > 1)}"] if row["warnings"] else []
     lines = [f"{row['name']} ({row['device']}): {', '.join(facts)}", f"  {row['file']}"]
     if row["stale"] is None:
         return [*lines, f"  It cannot be told whether it is stale: {row['unknown']}"]

@@ -286,6 +286,18 @@ def test_some_ceilings_alone_serve_nobody_who_wants_all(
     assert known(chip) is not None
 
 
+def test_on_a_busy_machine_the_better_of_both_stays(
+    folder: Path, chip: Any, get: Any, clock: Any, fake: SimpleNamespace
+) -> None:
+    before = get()
+    chip.kernels = [fake.level("slow", 50e9, MemoryLevel.L1), chip.kernels[1]]
+    busy = renewed(chip, only=["l1"], plan=PLAN, senses=senses(clock, 0.5))
+    assert busy.bandwidths == before.bandwidths
+    assert busy.warnings[0].startswith("Other programs took 50 %")
+    quiet = renewed(chip, only=["l1"], plan=PLAN, senses=senses(clock))
+    assert quiet.bandwidths[MemoryLevel.L1].kernel == "slow"
+
+
 def test_a_disturbed_measurement_stays_disturbed_when_some_are_renewed(
     folder: Path, chip: Any, get: Any, renew: Any
 ) -> None:
