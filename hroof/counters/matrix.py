@@ -198,8 +198,8 @@ class _Search:
         self.unknown |= left & (working[codes] if names else False)
         if left.any():
             self.notes.append(
-                "Nothing about the matrix units was collected: their work counts only where a kernel's name shows "
-                "it, as unknown."
+                "Nothing about the matrix units was collected. FLOP are unknown where the name of a kernel says "
+                "that it uses these units; every other kernel is taken not to use them."
             )
 
 

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 from collections.abc import Sequence
 
+from hroof.readers.doubts import check_same_devices
 from hroof.readers.raw import Raw
 
 
@@ -14,11 +15,17 @@ def concatenated(raws: Sequence[Raw]) -> Raw:
 
     Args:
         raws: At least one.
+
+    Raises:
+        ProfileError: They are of devices of different kinds.
     """
     import pandas as pd
 
     if len(raws) == 1:
         return raws[0]
+    for raw in raws[1:]:
+        kinds = [list(one.devices.values()) for one in (raws[0], raw)]
+        check_same_devices(kinds[0], kinds[1], (_name(raws[0]), _name(raw)))
     offsets = [0, *itertools.accumulate(len(raw.ranges) for raw in raws)]
     launches = [
         raw.launches.assign(
@@ -39,3 +46,7 @@ def concatenated(raws: Sequence[Raw]) -> Raw:
         problems=tuple(dict.fromkeys(text for raw in raws for text in raw.problems)),
         incomplete=any(raw.incomplete for raw in raws),
     )
+
+
+def _name(raw: Raw) -> str:
+    return ", ".join(map(repr, raw.facts.get("files", ())))

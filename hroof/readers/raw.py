@@ -11,6 +11,9 @@ from hroof.errors import ProfileError
 if TYPE_CHECKING:
     import pandas as pd
 
+Facts = Mapping[str, Any]
+"""What is known of one device."""
+
 IDENTITY: Mapping[str, Any] = {
     "kernel": "",
     "process": -1,
@@ -62,7 +65,7 @@ class Raw:
     launches: pd.DataFrame
     counters: pd.DataFrame
     ranges: tuple[Ranges, ...] = ()
-    devices: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    devices: Mapping[int, Facts] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     incomplete: bool = False
@@ -73,5 +76,5 @@ class Raw:
                 self.launches[name] = default
         if len(self.launches) != len(self.counters):
             raise ProfileError(
-                f"{len(self.launches)} launches have {len(self.counters)} rows of counters."
+                f"There are {len(self.launches)} launches and {len(self.counters)} rows of counters."
             )

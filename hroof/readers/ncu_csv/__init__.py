@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any
 from hroof.errors import ProfileError
 from hroof.readers.ncu_csv import join, long, stack, summed, wide
 from hroof.readers.ncu_csv.launches import Part
-from hroof.readers.ncu_csv.lines import Table, boxes, chatter, has_header, said, tables
+from hroof.readers.ncu_csv.lines import (
+    Table,
+    boxes,
+    chatter,
+    cut_before,
+    has_header,
+    said,
+    tables,
+)
 from hroof.readers.ncu_csv.rows import read_rows
 from hroof.readers.ncu_csv.text import Text, load, start
 from hroof.readers.ncu_csv.values import OtherLocaleError
@@ -90,6 +98,8 @@ def _part(text: Text) -> Part:
     """What one file says: its tables one below the other, or side by side where their metrics differ."""
     found = [part for part in map(_table, tables(text)) if part is not None]
     words = said(text)
+    if not found and text.cut:
+        raise cut_before(text)
     if not found:
         told = "".join(f' ncu says: "{line}".' for line in (words + said(text, "WARNING"))[:3])
         raise ProfileError(

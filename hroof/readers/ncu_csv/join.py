@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hroof.errors import ProfileError
+from hroof.readers.doubts import check_same_devices
 from hroof.readers.ncu_csv import values
 from hroof.readers.ncu_csv.launches import Part, Places, alike, is_text
 from hroof.readers.ncu_csv.summed import is_additive
@@ -35,10 +36,14 @@ def joined(parts: Sequence[Part]) -> Part:
     """One part of several that hold different metrics.
 
     Raises:
-        ProfileError: They are no parts of one whole: the same metrics, or no kernel in common.
+        ProfileError: They are no parts of one whole: the same metrics, no kernel in common, or devices of
+            different kinds.
     """
     if len(parts) == 1:
         return parts[0]
+    for part in parts[1:]:
+        kinds = [list(one.devices.values()) for one in (parts[0], part)]
+        check_same_devices(kinds[0], kinds[1], (parts[0].names[0], part.names[0]))
     parts, doubled = _without_doubles([_with_categories(part) for part in parts])
     parts = _shared_ranges(parts)
     if len(parts) == 1:
@@ -80,9 +85,9 @@ def _with_categories(part: Part) -> Part:
 def _without_doubles(parts: Sequence[Part]) -> tuple[list[Part], list[str]]:
     """The parts, a metric only in the first that has it; a sentence where values differ."""
     kept: list[Part] = []
+    seen: dict[str, Part] = {}
     said = []
     for part in parts:
-        seen = {name: earlier for earlier in kept for name in earlier.counters}
         twice = [name for name in part.counters if name in seen]
         if twice and len(twice) == part.counters.shape[1]:
             raise ProfileError(
@@ -90,12 +95,13 @@ def _without_doubles(parts: Sequence[Part]) -> tuple[list[Part], list[str]]:
                 "These are runs of their own, not parts of one; import each by itself.",
             )
         if twice:
+            what = f"{len(twice)} metrics ({twice[0]}, …) are" if twice[1:] else f"{twice[0]} is"
             said.append(
-                f"{len(twice)} metrics ({twice[0]}, …) are in several files; those of "
-                f"{seen[twice[0]].names[0]} are used."
+                f"{what} in several files; the values of {seen[twice[0]].names[0]} are used."
             )
             part = dataclasses.replace(part, counters=part.counters.drop(columns=twice))
         kept.append(part)
+        seen |= dict.fromkeys(map(str, part.counters), part)
     return kept, said
 
 
@@ -262,8 +268,9 @@ def _sentence(parts: Sequence[Part], odd: Sequence[Key]) -> str:
         )
     named = [kernel for kernel, _ in odd]
     some = ", ".join(name[:60] for name in list(Counter(named))[:3])
+    kernels = f"{len(named)} kernels are" if len(named) > 1 else "1 kernel is"
     return (
-        f"The {count} files do not have the same launches: {len(named)} kernels are in some more or less often "
-        f"({some}{', …' if len(named) > 3 else ''}). Only sums per kernel are given, and of these kernels only "
-        "the metrics of the files that agree."
+        f"The {count} files do not have the same launches: {kernels} in some more or less often "
+        f"({some}{', …' if len(named) > 3 else ''}). Only sums per kernel are given, and where the files do not "
+        "agree only the metrics of those that do."
     )

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Places = NDArray[np.intp]
+_LARGEST = 2**63 - 1
+"""The largest number that a column of numbers holds."""
 
 _NUMBERS = {
     "process": "Process ID",
@@ -73,8 +75,9 @@ def numbered(rows: Rows, name: str) -> tuple[Places, int]:
     at = rows.place(name)
     if at is not None and pa.types.is_integer(rows.columns[at].type):
         values = rows.columns[at].to_numpy()
-        lowest = values.min(initial=0)
-        return values - lowest, int(values.max(initial=0) - lowest) + 1
+        lowest, highest = int(values.min(initial=0)), int(values.max(initial=0))
+        if highest - lowest < _LARGEST >> 32:
+            return values - lowest, highest - lowest + 1
     codes, texts = coded(rows, name)
     return codes, len(texts)
 
@@ -173,8 +176,13 @@ def _integers(rows: Rows, name: str, first: Places | None, default: int) -> Any:
         numbers = rows.columns[at].to_numpy()
         return numbers if first is None else numbers[first]
     codes, texts = coded(rows, name)
-    numbers = np.array([int(text) if text.isdecimal() else default for text in texts], np.int64)
+    numbers = np.array([_integer(text, default) for text in texts], np.int64)
     return numbers[codes if first is None else codes[first]]
+
+
+def _integer(text: str, default: int) -> int:
+    number = int(text) if text.isdecimal() and len(text) < 20 else default
+    return number if number <= _LARGEST else default
 
 
 def _states(rows: Rows, states: States, first: Places | None) -> NDArray[np.int64]:

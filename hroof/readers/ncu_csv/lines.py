@@ -23,7 +23,11 @@ NAME = re.compile(rf"{METRIC.pattern}|[a-z][a-z0-9]*(?:_[a-z0-9]+)+(?:\.\w+)*")
 _SIGNS = (b"Kernel Name", b"Metric Name")
 _DELIMITERS = (",", ";", "\t")
 _CHATTER = re.compile(rb"^==(PROF|WARNING|ERROR)==", re.MULTILINE)
-_BOX = re.compile(rb"^ {2,}(?:Section: |NVTX )|^-{10,} +-{5,}", re.MULTILINE)
+_BOX = re.compile(
+    rb"^ {2,}(?:Section: |NVTX )|^ {2,}\S.*, Context \d+, Stream \d+|^-{10,} +-{5,}", re.MULTILINE
+)
+_GLUED = re.compile(r'[^"]*(?="(?:ID|Process ID|Kernel Name)",)')
+"""What a program wrote in front of a header without ending its line."""
 _AROUND = 1 << 18
 """Bytes at either end of a long file in which words of ncu are looked for."""
 _SAID = re.compile(r"^==(ERROR|WARNING)== +(.*\S)", re.MULTILINE)
@@ -99,6 +103,14 @@ def said(text: Text, kind: str = "ERROR") -> tuple[str, ...]:
     return tuple(dict.fromkeys(words for which, words in found if which == kind))
 
 
+def cut_before(text: Text) -> ProfileError:
+    """The error for a packed file that ends before its first launch."""
+    return ProfileError(
+        f"{text.path} is a packed file that is cut off before its first launch.",
+        "Copy or pack it again.",
+    )
+
+
 def chatter(data: bytes) -> bool:
     """Whether ncu's own lines are in a text."""
     return _CHATTER.search(data) is not None
@@ -138,18 +150,30 @@ def _heads_with(data: bytes, sign: bytes) -> Iterator[tuple[int, int, tuple[str,
         start = data.rfind(b"\n", 0, at) + 1
         stop = data.find(b"\n", at)
         stop = len(data) if stop < 0 else stop + 1
+        glued = _GLUED.match(data[start:stop].decode("latin-1"))
+        start += glued.end() if glued else 0
         line = data[start:stop].decode("utf-8", "replace")
         for delimiter in _DELIMITERS:
-            fields = tuple(next(csv.reader([line], delimiter=delimiter), []))
+            fields = _fields(line, delimiter)
             if is_header(fields):
                 yield start, stop, fields, delimiter
                 break
         at = data.find(sign, stop)
 
 
+def _fields(line: str, delimiter: str) -> tuple[str, ...]:
+    """The fields of a line; none where a carriage return is in the midst of it."""
+    try:
+        return tuple(next(csv.reader([line], delimiter=delimiter), []))
+    except csv.Error:
+        return ()
+
+
 def _nothing(text: Text) -> ProfileError:
     """Why there is no table in a text."""
     name, data = text.path, text.data
+    if text.cut:
+        return cut_before(text)
     if not data.strip():
         return ProfileError(
             f"{name} is empty.",

@@ -98,10 +98,14 @@ def _left_out(rows: Rows, names: list[str]) -> tuple[str, ...]:
     if not names:
         return ()
     some = ", ".join(names[:3])
-    return (
-        f"{rows.table.name}: {len(names)} labels of the details page stand for no metric that hroof is sure of "
-        f"and are left out ({some}{', …' if len(names) > 3 else ''}); the raw page has them all by name.",
-    )
+    if len(names) == 1:
+        what = f"the label {some} of the details page stands for no metric that hroof is sure of and is left out"
+    else:
+        what = (
+            f"{len(names)} labels of the details page stand for no metric that hroof is sure of and are left out "
+            f"({some}{', …' if len(names) > 3 else ''})"
+        )
+    return (f"{rows.table.name}: {what}; the raw page has all metrics by name.",)
 
 
 def pivoted(

@@ -37,6 +37,7 @@ IDENTIFYING = frozenset(
 """Columns that say which launch and which metric; what is no metric and not one of these is ignored."""
 
 _GROUPED = re.compile(rb'"\d{1,3},\d{3}[",.]')
+_NEXT = re.compile(rb'"\d+","\d+",')
 _LOOK = 1 << 15
 """Bytes of a table in which numbers with separators of thousands show."""
 _PIECE = 1 << 17
@@ -137,10 +138,11 @@ def _regular(table: Table) -> Rows | None:
 
 
 def _end_of_rows(table: Table) -> int:
-    """Where the line of the last row ends; 0 where that row is not whole."""
+    """Where the line of the last row ends; 0 where that row is not whole or another one is behind it."""
     last = table.data.rfind(b'\n"', table.start - 1, table.stop) + 1
     end = table.data.find(b"\n", last, table.stop) + 1
-    return 0 if last < table.start or table.data.count(b'"', last, end) % 2 else end
+    odd = last < table.start or table.data.count(b'"', last, end) % 2
+    return 0 if odd or _NEXT.search(table.data, end, table.stop) else end
 
 
 def without_groups(body: bytes) -> bytes:

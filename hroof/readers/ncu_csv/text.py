@@ -1,12 +1,14 @@
 """A file of ncu output as text: unpacked, decoded, and whether it was cut off.
 
 Programs redirect ncu's output in every way that shells know: gzipped, as UTF-16 by PowerShell, with a
-byte order mark, with Windows line ends, with bytes of an older encoding in a kernel or process name.
+byte order mark, with Windows line ends, with bytes of an older encoding in a kernel or process name,
+with the progress bar of the program between the lines.
 """
 
 from __future__ import annotations
 
 import codecs
+import re
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +21,11 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+_ESCAPED = re.compile("[\udc80-\udcff]")
+"""What stands for a byte that is not UTF-8."""
+_BAR_BEFORE = re.compile(rb'^[^"\n]*\r(?="[^",\n]*","|ID[,;\t])', re.MULTILINE)
+"""A progress bar in front of a row or a header, up to the carriage return that should hide it."""
+_BAR_BEHIND = re.compile(rb'(?<=[^,]")\r[^"\n]*$', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +57,7 @@ def load(path: Path) -> Text:
         raise ProfileError(f"{path} cannot be read: {error.strerror}.", "Check the path.") from None
     raw, cut = _unpacked(raw, path) if raw.startswith(_GZIP) else (raw, False)
     data, problems = _decoded(raw, path)
-    if b"\r" in data:
-        data = data.replace(b"\r\n", b"\n")
-    return Text(path, data, cut, problems)
+    return Text(path, _lines(data), cut, problems)
 
 
 def start(path: Path, size: int = 1 << 16) -> bytes:
@@ -62,9 +67,19 @@ def start(path: Path, size: int = 1 << 16) -> bytes:
             raw = file.read(size)
         if raw.startswith(_GZIP):
             raw = zlib.decompressobj(wbits=31).decompress(raw, 8 * size)
-        return _decoded(raw, path)[0]
+        return _lines(_decoded(raw, path)[0])
     except (OSError, zlib.error, UnicodeDecodeError):
         return b""
+
+
+def _lines(data: bytes) -> bytes:
+    """The text with lines ended by a line feed and without the progress bars beside its rows."""
+    if b"\r" not in data:
+        return data
+    data = data.replace(b"\r\n", b"\n")
+    if b"\n" not in data.rstrip():
+        return data.replace(b"\r", b"\n")
+    return _BAR_BEHIND.sub(b"", _BAR_BEFORE.sub(b"", data)) if b"\r" in data else data
 
 
 def _unpacked(raw: bytes, path: Path) -> tuple[bytes, bool]:
@@ -98,8 +113,14 @@ def _decoded(raw: bytes, path: Path) -> tuple[bytes, tuple[str, ...]]:
         if error.end == len(raw) and error.reason == "unexpected end of data":
             return raw[: error.start], ()
         note = f"{path.name}: bytes that are not UTF-8 were read as Latin-1."
-        return raw.decode("latin-1").encode(), (note,)
+        return _with_latin(raw), (note,)
     return raw, ()
+
+
+def _with_latin(raw: bytes) -> bytes:
+    """As UTF-8; only the bytes that are not are taken for Latin-1."""
+    text = raw.decode("utf-8", "surrogateescape")
+    return _ESCAPED.sub(lambda found: chr(ord(found[0]) - 0xDC00), text).encode()
 
 
 def _guessed(raw: bytes) -> str:

@@ -98,7 +98,25 @@ def _counters(rows: Rows, places: Sequence[int], comma: bool) -> pd.DataFrame:
         for key, part in parts.items():
             instances[f"{name}:{key}"] = values.scaled(_sparse(part, len(rows)), power)
     frame = pd.DataFrame(whole[:, : len(names)], columns=names, copy=False)
+    if frame.columns.has_duplicates:
+        frame = _without_doubles(frame, rows)
     return pd.concat([frame, pd.DataFrame(instances)], axis=1) if instances else frame
+
+
+def _without_doubles(frame: pd.DataFrame, rows: Rows) -> pd.DataFrame:
+    """The counters, each once.
+
+    Raises:
+        ProfileError: Two columns of one metric differ.
+    """
+    for name in frame.columns[frame.columns.duplicated()].unique():
+        columns = frame[name]
+        if not columns.T.duplicated(keep="first").iloc[1:].all():
+            raise ProfileError(
+                f"{rows.table.name} has {columns.shape[1]} columns {name}, and their values differ.",
+                "Keep the column that is right.",
+            )
+    return frame.loc[:, ~frame.columns.duplicated()]
 
 
 def _sparse(part: dict[int, float], length: int) -> values.Floats:

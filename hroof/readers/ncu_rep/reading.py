@@ -37,7 +37,7 @@ BY_OPCODE = (
 _DEVICE = "device__attribute_"
 _FUNCTION, _DEMANGLED = 0, 1
 _KERNEL, _STRING = 0, 2
-_WORKLOADS = {1: "profiled ranges", 2: "command lists", 3: "CUDA graphs", 4: "sub-grid schedules"}
+_WORKLOADS = {1: "profiled range", 2: "command list", 3: "CUDA graph", 4: "sub-grid schedule"}
 _PREFIXES = {"": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _UNSAID = {"gpu__time_duration": "ns", "gpu__time_duration.sum": "ns"}
 """Units that reports of 2019 leave out, which they do for all metrics of the device."""
@@ -147,10 +147,12 @@ def _problems(results: Sequence[Any]) -> Iterator[str]:
     kinds = Counter(result.workload_type() for result in results)
     for kind, count in sorted(kinds.items()):
         if kind != _KERNEL:
-            what = _WORKLOADS.get(kind, f"workloads of kind {kind}")
+            what = _WORKLOADS.get(kind, "workload")
+            what = f"is a {what}: it is" if count == 1 else f"are {what}s: each is"
+            told = "" if kind in _WORKLOADS else f" (kind {kind})"
             yield (
-                f"{count} of {len(results)} results are {what}: each is one row, "
-                "however many kernels ran in it."
+                f"{count} of {len(results)} results {what} one row, "
+                f"however many kernels ran in it{told}."
             )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import re
 from pathlib import Path
 
@@ -45,6 +46,7 @@ def test_a_table_that_is_packed(tmp_path: Path) -> None:
         ("x.sqlite", b"SQLite format 3\0 and pages", "nsys"),
         ("x.nsys-rep", b"whatever it holds", "Nsight Systems"),
         ("trace.json", b' {"schemaVersion": 1, "traceEvents": []}', "hroof run"),
+        ("events.json", b'[ {"ph": "X"}]', "hroof run"),
         ("trace.json.gz", gzip.compress(b'{"traceEvents": []}'), "hroof run"),
         ("launches-0.parquet", b"PAR1....PAR1", "hroof report"),
     ],
@@ -93,3 +95,55 @@ def test_reports_and_tables_are_not_mixed(tmp_path: Path) -> None:
     table.write_text(TABLE)
     with pytest.raises(UsageError, match="apart"):
         read([report, table])
+
+
+def test_a_console_page_that_begins_with_a_bracket_is_no_json(tmp_path: Path) -> None:
+    path = tmp_path / "out.txt"
+    path.write_text(
+        "[42] python@127.0.0.1\n  gemm(float *), Context 1, Stream 7\n"
+        "    ---------------- ------ ----\n    dram__bytes.sum  Mbyte  3\n"
+    )
+    words = refused(path)
+    assert "JSON" not in words
+    assert "console" in words
+
+
+def test_pipes_and_devices_are_refused_and_never_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "pipe.csv"
+    os.mkfifo(path)
+    assert "Save what it gives in a file" in refused(path)
+    assert "not a regular file" in refused(Path(os.devnull))
+
+
+def test_a_name_that_no_file_can_have(tmp_path: Path) -> None:
+    with pytest.raises(ProfileError, match="too long") as caught:
+        read([tmp_path / f"{'x' * 300}.csv"])
+    assert len(str(caught.value)) < 300
+    with pytest.raises(ProfileError, match="cannot be read"):
+        read([tmp_path / "zero\0byte.csv"])
+
+
+def test_a_link_to_itself(tmp_path: Path) -> None:
+    path = tmp_path / "loop.csv"
+    path.symlink_to(path)
+    assert "cannot be read" in refused(path)
+
+
+def test_the_same_report_twice_is_refused(tmp_path: Path) -> None:
+    one, same, other = (tmp_path / f"{name}.ncu-rep" for name in "abc")
+    one.write_bytes(b"NVR\0" + bytes(64))
+    same.write_bytes(one.read_bytes())
+    other.write_bytes(b"NVR\0" + bytes(63) + b"x")
+    with pytest.raises(ProfileError, match="holds the same as") as caught:
+        read([other, one, same])
+    assert "a.ncu-rep" in str(caught.value) and "b.ncu-rep" in str(caught.value)
+    with pytest.raises(ProfileError, match="holds the same as"):
+        read([one, one])
+
+
+def test_impossible_values_of_a_table_are_missing(tmp_path: Path) -> None:
+    path = tmp_path / "out.csv"
+    path.write_text(TABLE.replace('"5,000"', '"-5"'))
+    raw = read([path])
+    assert raw.counters["gpu__time_duration.sum"].isna().all()
+    assert "negative" in raw.problems[0]

@@ -26,7 +26,7 @@ def test_what_a_file_does_not_say_has_its_default() -> None:
 
 
 def test_launches_and_counters_belong_together() -> None:
-    with pytest.raises(ProfileError, match="1 launches have 2 rows"):
+    with pytest.raises(ProfileError, match="1 launches and 2 rows"):
         Raw(pd.DataFrame({"kernel": ["a"]}), pd.DataFrame({"m": [1.0, 2.0]}))
 
 
@@ -55,8 +55,39 @@ def test_a_metric_that_one_file_lacks_is_missing_there() -> None:
 
 def test_problems_cuts_and_devices_add_up() -> None:
     first = raw(["a"], problems=("p",), devices={0: {"name": "A"}})
-    second = raw(["b"], problems=("p", "q"), devices={0: {"name": "B"}, 1: {"name": "C"}})
+    second = raw(["b"], problems=("p", "q"), devices={0: {"name": "A"}, 1: {"name": "C"}})
     both = concatenated([first, second, raw(["c"], incomplete=True)])
     assert both.problems == ("p", "q")
     assert both.incomplete
     assert both.devices == {0: {"name": "A"}, 1: {"name": "C"}}
+
+
+A100 = {"name": "A100", "capability": "8.0"}
+V100 = {"name": "V100", "capability": "7.0"}
+
+
+def test_reports_of_different_devices_are_refused() -> None:
+    first, second = raw(["a"], devices={0: A100}), raw(["b"], devices={0: V100})
+    with pytest.raises(
+        ProfileError, match=r"'a\.ncu-rep' is of A100 \(8\.0\) and 'b\.ncu-rep'"
+    ) as caught:
+        concatenated([first, second])
+    assert "V100 (7.0)" in str(caught.value)
+    assert "one by one" in str(caught.value)
+
+
+def test_processes_on_devices_of_one_kind_are_one_run() -> None:
+    both = concatenated([raw(["a"], devices={0: A100}), raw(["b"], devices={1: A100})])
+    assert both.devices == {0: A100, 1: A100}
+
+
+def test_a_device_without_a_name_is_of_the_kind_of_its_capability() -> None:
+    nameless = {"name": "", "capability": "8.0"}
+    assert (
+        len(
+            concatenated(
+                [raw(["a"], devices={0: A100}), raw(["b"], devices={0: nameless})]
+            ).launches
+        )
+        == 2
+    )

@@ -391,9 +391,9 @@ def test_other_workloads_than_kernels_are_said(saved: Any) -> None:
     raw = ncu_rep.read(saved([Result(values=WHERE, kind=kind) for kind in kinds]))
     assert len(raw.launches) == 5
     assert raw.problems == (
-        "1 of 5 results are profiled ranges: each is one row, however many kernels ran in it.",
+        "1 of 5 results is a profiled range: it is one row, however many kernels ran in it.",
         "2 of 5 results are CUDA graphs: each is one row, however many kernels ran in it.",
-        "1 of 5 results are workloads of kind 9: each is one row, however many kernels ran in it.",
+        "1 of 5 results is a workload: it is one row, however many kernels ran in it (kind 9).",
     )
 
 

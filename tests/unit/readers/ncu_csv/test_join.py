@@ -237,7 +237,7 @@ def test_a_metric_in_two_files_is_taken_from_the_first(raw_page: Page, file: Fil
     later = raw_page(["k"], {CYCLES: ("cycle", [101]), RATE: ("hz", [1e9])})
     raw = ncu_csv.read([file(first, "a.csv"), file(later, "b.csv")])
     assert raw.counters.to_dict("list") == {CYCLES: [100.0], BYTES: [8.0], RATE: [1e9]}
-    assert "those of a.csv are used" in raw.problems[0]
+    assert "the values of a.csv are used" in raw.problems[0]
 
 
 def test_no_file_at_all_is_an_error() -> None:

@@ -125,3 +125,20 @@ def test_chatter_and_headers_are_seen_in_any_text(raw_page: Callable[..., str]) 
     assert not chatter(b"x ==PROF== y\n")
     assert has_header(raw_page(["copy"], {"dram__bytes.sum": ("byte", [1])}).encode())
     assert not has_header(b'"ID","loss"\n')
+
+
+def test_what_stands_in_front_of_a_header_is_left_out() -> None:
+    (table,) = tables(of(" 50%|###" + LONG + ROW))
+    assert table.header[0] == "ID"
+    assert table.quoted
+    assert table.body == ROW.encode()
+
+
+def test_a_carriage_return_in_the_midst_of_a_header_is_no_crash() -> None:
+    assert not has_header(b"Kernel Name,a\rb,dram__bytes.sum\n")
+
+
+def test_a_packed_file_without_a_table_is_cut_off() -> None:
+    for data in (b"", b"==PROF== Connected\n"):
+        with pytest.raises(ProfileError, match="cut off before its first launch"):
+            tables(Text(Path("run.csv.gz"), data, cut=True))

@@ -132,7 +132,7 @@ def test_labels_that_are_sure_are_translated_and_the_rest_is_said(row: Line) -> 
         "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed": 88.2,
         "dram__bytes.sum.per_second": 345.14e9,
     }
-    assert "1 labels" in found.problems[0] and "Mem Busy" in found.problems[0]
+    assert "the label Mem Busy of the details page" in found.problems[0]
     assert "raw page" in found.problems[0]
 
 

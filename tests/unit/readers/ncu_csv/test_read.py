@@ -352,3 +352,87 @@ def test_the_profiles_of_the_paper_have_its_totals(name: str) -> None:
     assert sums[BYTES].sum() / 1e9 == pytest.approx(gigabytes, rel=1e-12)
     assert bool(raw.launches["aggregate"].all()) == name.startswith("TF")
     assert bool(raw.problems) == name.startswith("TF")
+
+
+# --- rows that are odd --------------------------------------------------------------------------
+
+
+def test_launches_are_kept_whatever_their_number(long_page: Page, file: File) -> None:
+    text = long_page(["a", "b", "c", "d"], {TIME: ("ns", [1, 2, 3, 4])})
+    for old, new in (
+        ('"0","42"', '"-5","42"'),
+        ('"1","42"', f'"{10**30}","42"'),
+        ('"2","42"', '"x","42"'),
+    ):
+        text = text.replace(f"\n{old}", f"\n{new}")
+    raw = ncu_csv.read([file(text)])
+    assert raw.launches["kernel"].tolist() == ["a", "b", "c", "d"]
+    assert raw.counters[TIME].tolist() == pytest.approx([1e-9, 2e-9, 3e-9, 4e-9])
+
+
+def test_a_number_of_a_process_that_no_machine_has(long_page: Page, file: File) -> None:
+    text = long_page(["a", "b"], METRICS, process=10**25)
+    assert ncu_csv.read([file(text)]).launches["process"].tolist() == [-1, -1]
+
+
+def test_numbers_far_apart_do_not_mix_launches(long_page: Page, file: File) -> None:
+    text = long_page(["a", "a"], METRICS).replace('\n"1","42"', f'\n"{2**62}","{2**61}"')
+    raw = ncu_csv.read([file(text)])
+    assert raw.counters[TIME].tolist() == [5e-6, 1e-6]
+
+
+def test_a_row_behind_words_of_the_program_is_read(raw_page: Page, file: File) -> None:
+    text = raw_page(["a", "b"], METRICS).replace('\n"1",', '\nepoch 3 \u2026"1",')
+    raw = ncu_csv.read([file(text)])
+    assert raw.launches["kernel"].tolist() == ["a", "b"]
+    assert raw.problems == ()
+
+
+def test_a_packed_file_that_is_cut_before_its_first_row(raw_page: Page, file: File) -> None:
+    text = raw_page(["a"], METRICS)
+    head = text[: text.index('"0","42"')]
+    packed = gzip.compress((head + "x" * 50).encode(), mtime=0)[:-12]
+    with pytest.raises(ProfileError, match="cut off before its first launch"):
+        ncu_csv.read([file(packed, "run.csv.gz")])
+
+
+def test_tables_of_different_devices_are_not_joined(raw_page: Page, file: File) -> None:
+    one = file(raw_page(["a"], {BYTES: ("byte", [8])}), "one.csv")
+    other = file(raw_page(["a"], {TIME: ("ns", [5])}).replace('"8.0"', '"7.0"'), "other.csv")
+    with pytest.raises(ProfileError, match=r"one\.csv is of .* 8\.0 and other\.csv of .* 7\.0"):
+        ncu_csv.read([one, other])
+
+
+# --- NVTX cells that break a row ----------------------------------------------------------------
+
+PUSH = "thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
+
+
+def test_a_quote_in_a_name_where_the_last_column_is_a_metric(
+    nvtx_page: Page, block: Page, file: File
+) -> None:
+    text = nvtx_page([(f"7  {block('a_b')} ", "", "gemm"), ("", "", "relu")])
+    raw = ncu_csv.read([file(text.replace("a_b", 'a"b'))])
+    assert raw.launches["kernel"].tolist() == ["gemm", "relu"]
+    assert raw.ranges[raw.launches["ranges"][0]].pushed[0][1] == 'a"b'
+
+
+def test_cells_of_the_last_column_that_cannot_be_read(
+    row: Callable[..., str], block: Page, file: File
+) -> None:
+    text = row(["ID", "Process ID", "Kernel Name", TIME, PUSH]) + row(["", "", "", "ns", ""])
+    cells = [block("step"), '"', 'x "d:half', "word", f"7 {block('fc')}"]
+    text += "".join(row([at, 42, f"k{at}", at + 1, cell]) for at, cell in enumerate(cells))
+    raw = ncu_csv.read([file(text)])
+    assert raw.launches["kernel"].tolist() == ["k0", "k1", "k2", "k3", "k4"]
+    names = [[name for _, name in raw.ranges[at].pushed] for at in raw.launches["ranges"]]
+    assert names == [["step"], [], [], [], ["fc"]]
+    assert "line 4: the NVTX ranges of 3 rows cannot be read" in raw.problems[0]
+
+
+def test_a_cell_that_cannot_be_read_before_the_other_columns(nvtx_page: Page, file: File) -> None:
+    raw = ncu_csv.read([file(nvtx_page([("word", "", "gemm"), ("", "", "relu")]))])
+    assert raw.launches["kernel"].tolist() == ["gemm", "relu"]
+    assert raw.problems == (
+        "out.csv, line 3: the NVTX ranges of the row cannot be read; the launch counts as outside every range.",
+    )

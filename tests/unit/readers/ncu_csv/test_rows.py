@@ -202,7 +202,7 @@ def test_a_row_cut_in_the_middle_does_not_swallow_the_next(long_page: Callable[.
     rows = read_rows(table("".join(lines)))
     assert column(rows, "Kernel Name") == ["k0", "k2"]
     assert not rows.cut
-    assert "line 3: 1 rows are not whole" in rows.problems[0]
+    assert "line 3: the row is not whole and is left out" in rows.problems[0]
 
 
 def test_a_cut_row_followed_by_words_of_ncu_is_cut(long_page: Callable[..., str]) -> None:

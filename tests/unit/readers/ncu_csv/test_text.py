@@ -103,3 +103,46 @@ def test_the_start_of_what_cannot_be_read_is_empty(tmp_path: Path) -> None:
     assert start(tmp_path / "none.csv") == b""
     assert start(tmp_path) == b""
     assert start(written(tmp_path, b"\x1f\x8b no gzip at all")) == b""
+
+
+def test_only_the_bytes_that_are_not_utf_8_are_latin_1(tmp_path: Path) -> None:
+    text = load(
+        written(tmp_path, "größe\n".encode() + "größe\n".encode("latin-1") + "→\n".encode())
+    )
+    assert text.data.decode() == "größe\ngröße\n→\n"
+
+
+# --- progress bars ------------------------------------------------------------------------------
+
+HEAD, ROW, NEXT = '"ID","Process ID","Kernel Name"\n', '"0","42","a"\n', '"1","42","b"\n'
+BAR = "\r 50%|#####     | 1/2 [00:01<00:01]\r"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        BAR + HEAD + ROW + NEXT,
+        HEAD + BAR + ROW + NEXT,
+        HEAD + ROW + BAR + NEXT,
+        HEAD + ROW.rstrip("\n") + BAR.rstrip("\r") + "\n" + NEXT,
+        (HEAD + BAR + ROW + NEXT).replace("\n", "\r\n"),
+    ],
+    ids=["header", "first row", "row", "behind a row", "Windows"],
+)
+def test_a_progress_bar_beside_a_row_is_taken_off(tmp_path: Path, lines: str) -> None:
+    path = written(tmp_path, lines.encode())
+    assert load(path).data.decode() == HEAD + ROW + NEXT
+    assert start(path).decode() == HEAD + ROW + NEXT
+
+
+def test_a_carriage_return_in_a_name_stays(tmp_path: Path) -> None:
+    for name in ("a\rb", "\r\ra", "a\n b\r"):
+        row = f'"0","42","{name}"\n'
+        assert (
+            load(written(tmp_path, (HEAD + row + NEXT).encode())).data.decode() == HEAD + row + NEXT
+        )
+
+
+def test_lines_that_end_with_a_carriage_return_alone(tmp_path: Path) -> None:
+    text = (HEAD + ROW + NEXT).replace("\n", "\r")
+    assert load(written(tmp_path, text.encode())).data.decode() == HEAD + ROW + NEXT

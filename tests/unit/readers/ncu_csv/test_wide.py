@@ -243,3 +243,18 @@ def test_a_table_without_names_of_kernels_says_so() -> None:
 def test_base_units_are_known_by_the_name(metric: str, factor: float) -> None:
     found = part(f"ID,Kernel Name,lts__t_bytes.sum,{metric}\n0,gemm,5000,2000\n")
     assert found.counters[metric][0] == pytest.approx(2000 * factor)
+
+
+def test_a_metric_that_is_there_twice_is_kept_once_where_its_values_agree(
+    row: Callable[[Sequence[object]], str],
+) -> None:
+    header = row(["ID", "Kernel Name", "dram__bytes.sum", "dram__bytes.sum"])
+    text = header + row(["", "", "byte", "Kbyte"])
+    same = part(text + row([0, "a", "2,000", "2"]) + row([1, "b", "", ""]))
+    assert same.counters.columns.tolist() == ["dram__bytes.sum"]
+    assert same.counters["dram__bytes.sum"].tolist() == [
+        2000.0,
+        pytest.approx(math.nan, nan_ok=True),
+    ]
+    with pytest.raises(ProfileError, match=r"run\.csv has 2 columns dram__bytes\.sum.*differ"):
+        part(text + row([0, "a", "2,000", "9"]))
