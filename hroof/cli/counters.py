@@ -174,6 +174,9 @@ def _nothing(
     """
     if outcome.problem is not None:
         raise outcome.problem
+    unstarted = not results.evidence() and not nsight.has_driver()
+    if unstarted:
+        say(f"hroof: {nsight.no_driver()}")
     late = _incomplete(outcome, arguments)
     if late is not None:
         raise late
@@ -184,9 +187,7 @@ def _nothing(
     )
     if outcome.status == 0:
         raise problem
-    if not results.evidence() and not nsight.has_driver():
-        say(f"hroof: {nsight.no_driver()}")
-    elif outcome.condition is Condition.NOTHING_CAPTURED:
+    if outcome.condition is Condition.NOTHING_CAPTURED and not unstarted:
         say(f"hroof: {problem}")
     return Collected(outcome.status, saved=False)
 
