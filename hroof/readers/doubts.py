@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from hroof.errors import ProfileError
 from hroof.readers.raw import Facts, Raw
 
@@ -87,12 +89,8 @@ def _kinds(raw: Raw) -> Iterator[str]:
 
 def _without_negative(counters: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """The counters with nothing in the place of negative values, and a sentence about these."""
-    lowest = counters.min()
-    names = [
-        str(name)
-        for name in lowest.index[lowest.to_numpy() < 0]
-        if not str(name).startswith(_MAY_BE_NEGATIVE)
-    ]
+    found = counters.columns[np.flatnonzero((counters.to_numpy() < 0).any(axis=0))]
+    names = [str(name) for name in found if not str(name).startswith(_MAY_BE_NEGATIVE)]
     if not names:
         return counters, ()
     below = counters[names] < 0

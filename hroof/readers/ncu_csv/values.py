@@ -45,6 +45,8 @@ _COMMA = re.compile(r"-?\d{1,3}(\.\d{3})+(,\d+)?|-?\d+(,\d+)?")
 _SURELY_COMMA = re.compile(r"-?\d+,(\d{1,2}|\d{4,})|-?\d{1,3}(\.\d{3})+,\d+|-?\d{1,3}(\.\d{3}){2,}")
 _SURELY_POINT = re.compile(r"-?\d+\.(\d{1,2}|\d{4,})|-?\d{1,3}(,\d{3})+\.\d+|-?\d{1,3}(,\d{3}){2,}")
 _SPACED = re.compile(r"(?<=\d)['\u2019 \u00a0\u202f](?=\d{3}(?!\d))")
+_REPLACED = re.compile(r"-?\d{1,3}(;\d{3})+(\.\d+)?")
+"""A number in a table in which somebody replaced every comma; ncu puts a space between instances."""
 _LISTED = re.compile(
     r"(?:(?P<whole>[^();:]+?)\s*)?\((?P<inside>.*;.*|.*: .*|[^()]*)\)|(?P<bare>.*;.*)", re.DOTALL
 )
@@ -216,6 +218,8 @@ def _parsed(text: str, metric: str, comma: bool) -> tuple[float | None, dict[str
     single = _number(text, comma)
     if single is not None:
         return single, {}
+    if _REPLACED.fullmatch(text):
+        raise ValueError("a semicolon where a separator of thousands should be.")
     listed = _LISTED.fullmatch(text)
     inside = (listed["inside"] or listed["bare"] or "") if listed else ""
     items = [_item(item, comma) for item in inside.split(";") if item.strip()]

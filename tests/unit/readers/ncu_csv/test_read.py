@@ -436,3 +436,11 @@ def test_a_cell_that_cannot_be_read_before_the_other_columns(nvtx_page: Page, fi
     assert raw.problems == (
         "out.csv, line 3: the NVTX ranges of the row cannot be read; the launch counts as outside every range.",
     )
+
+
+def test_a_table_in_which_every_comma_was_replaced_is_refused(raw_page: Page, file: File) -> None:
+    text = raw_page(["a", "b"], {BYTES: ("byte", ["2,000", "5"])})
+    with pytest.raises(ProfileError, match="a semicolon where a separator of thousands"):
+        ncu_csv.read([file(text.replace(",", ";"))])
+    whole = text.replace('","', '";"').replace("2,000", "2000")
+    assert ncu_csv.read([file(whole, "semicolons.csv")]).counters[BYTES].tolist() == [2000.0, 5.0]
