@@ -17,15 +17,16 @@ from hroof.units import MemoryLevel, si
 SMALLEST = 4 * 1024
 """Bytes per thread: one page."""
 _UNKNOWN_TOP = 512 * 1024**2
-_MOST_MEMORY = 2 * 1024**3
+_MOST_MEMORY = 1024**3
 _SHARE_OF_MEMORY = 4
 _OVER_LAST = 6.5
-_FINE, _COARSE = 4, 2
-_FINE_UNTIL = 2.0
+_FINE, _COARSE = 3, 2
+_FINE_UNTIL = 16 * 1024**2
 _WORTH_ITS_TIME = 1.1
 _LINE = 64
 _SECONDS = 6.0
 _TURNS = 5
+_STRIDE = 3
 _FOR_DIPS = 0.25
 _DIP = 0.9
 _DISTURBED = 0.25
@@ -70,10 +71,10 @@ def each(owner: Device | Machine) -> str:
 def sweep_sizes(
     caches: Mapping[MemoryLevel, int], threads: int, available: int | None
 ) -> tuple[int, ...]:
-    """The working sets to measure: from 4 KiB to more than six times the last cache.
+    """The working sets to measure: from 4 KiB to more than six times the last cache where there is room.
 
-    Four points per octave up to twice the last but one cache, where the sets are small and the levels
-    close together, then two. All threads together take a quarter of the free memory and 2 GiB at most;
+    Three points per octave up to 16 MiB, where sets are small and levels close together, then two. All
+    threads together take a quarter of the free memory and 1 GiB at most, since filling it takes time;
     without known caches 512 MiB.
 
     Args:
@@ -88,12 +89,10 @@ def sweep_sizes(
     wanted = _OVER_LAST * last if last else _UNKNOWN_TOP / threads
     room = math.inf if available is None else available / _SHARE_OF_MEMORY
     top = min(wanted, room / threads, _MOST_MEMORY / threads)
-    inner = sorted(caches.values())[:-1]
-    fine_until = _FINE_UNTIL * inner[-1] if inner else top
     sizes, octaves, size = [], 0.0, float(SMALLEST)
     while size <= top:
         sizes.append(_whole_lines(size))
-        octaves += 1 / (_FINE if size < fine_until else _COARSE)
+        octaves += 1 / (_FINE if size < _FINE_UNTIL else _COARSE)
         size = SMALLEST * 2**octaves
     if sizes and top > _WORTH_ITS_TIME * sizes[-1]:
         sizes.append(_whole_lines(top))
@@ -101,7 +100,7 @@ def sweep_sizes(
 
 
 def _whole_lines(size: float) -> int:
-    return int(size) // _LINE * _LINE
+    return round(size / _LINE) * _LINE
 
 
 # --- measuring ----------------------------------------------------------------------------------
@@ -207,7 +206,7 @@ def measure_sweep(
         device: As the integration described it.
         clock: Seconds, monotonic.
         progress: Hears the kernel and the size before they are measured.
-        seconds: To spend in all; the first round is finished even where it takes longer.
+        seconds: For all samples together, about. Filling the memory and compiling come on top.
         available: Asks for the bytes of free memory of a CPU; of other devices the integration knows.
     """
     offer = getattr(integration, "sweep_kernels", None)
@@ -223,16 +222,23 @@ def measure_sweep(
 
 
 def _run(curve: _Curve, kernels: Sequence[CeilingKernel], seconds: float, clock: Clock) -> None:
-    """The first round measures every size, however long it takes; the others keep to the time."""
-    begun = clock()
+    """The first round measures every size, however long it takes; the others together have half of the time."""
     part = (1 - _FOR_DIPS) * seconds / (2 * max(len(kernels), 1))
-    for kernel in kernels:
+    ordered = _apart(kernels)
+    for kernel in ordered:
         curve.measure(kernel, part)
+    end = clock() + seconds / 2
     for turn in range(_TURNS):
         again = slower_than_larger(curve.rates) if turn else curve.rates.keys()
-        for kernel in kernels:
-            if kernel.size in again and clock() < begun + seconds:
+        for kernel in ordered:
+            if kernel.size in again and clock() < end:
                 curve.measure(kernel, part)
+
+
+def _apart(kernels: Sequence[CeilingKernel]) -> list[CeilingKernel]:
+    """Every third size by rising size, then the next ones: a disturbance of a second hits no neighbours."""
+    places = {size: place for place, size in enumerate(sorted({k.size or 0 for k in kernels}))}
+    return sorted(kernels, key=lambda k: (places[k.size or 0] % _STRIDE, k.size or 0))
 
 
 def _offered(kernels: Iterator[CeilingKernel]) -> tuple[list[CeilingKernel], list[str]]:

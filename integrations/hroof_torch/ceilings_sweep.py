@@ -8,8 +8,9 @@ import torch
 
 from hroof.ceilings.sweep import caches_per_thread
 from hroof.integration import CeilingKernel, Device
+from hroof.units import MemoryLevel
 from hroof_torch.ceilings_cpu import is_compiled_for
-from hroof_torch.ceilings_cpu_compiled import Compiled, Workshop, fold, folds
+from hroof_torch.ceilings_cpu_compiled import SWEPT, Compiled, Workshop, fold, folds
 from hroof_torch.ceilings_cpu_peaks import Prepared
 
 _TRAFFIC = 32e6
@@ -22,7 +23,9 @@ _WINDOW = 8 * 1024**2
 _NO_HITS = 2.0
 _OWN = "Reads are counted; every thread has memory of its own."
 _SAME = "Reads are counted; all threads read the same memory, each through its own caches."
-_ASSUMED_PRIVATE = 4 * 1024**2
+_FEWEST_BLOCKS = 2
+"""A set of one block would be a compilation of its own."""
+_BEYOND_L1 = 1.4
 
 
 class Memory:
@@ -65,8 +68,8 @@ def cpu_sweep(device: Device, sizes: Sequence[int]) -> Iterator[CeilingKernel]:
     """Sums over one row per thread: ``expand`` repeats it inside one call.
 
     Threads that read the same memory would fetch it for one another, so that DRAM would come out too
-    fast. Where kernels are compiled, sets that lie in caches of one core have a second kernel, which fills
-    the load ports: without it L1 may be no faster than L2.
+    fast. Where kernels are compiled, sets that lie in L1 have a second kernel, which fills the load ports:
+    without it L1 may be no faster than L2.
 
     Args:
         device: As ``hroof_torch.ceilings.device`` describes it.
@@ -78,7 +81,7 @@ def cpu_sweep(device: Device, sizes: Sequence[int]) -> Iterator[CeilingKernel]:
     compiled = Compiled(Workshop(), fold, fma=False, dynamic=True)
     near = _near(device) if is_compiled_for(device) else 0
     for size in sizes:
-        if size <= near:
+        if _FEWEST_BLOCKS * _FLOAT * SWEPT.block <= size <= near:
             prepare = folds(compiled, size, threads, _COMPILED_TRAFFIC)
             yield _kernel("compiled fold", prepare, size, threads, _SAME)
         fits = threads * size < _NO_HITS * last or not last
@@ -91,9 +94,11 @@ def cpu_sweep(device: Device, sizes: Sequence[int]) -> Iterator[CeilingKernel]:
 
 
 def _near(device: Device) -> int:
-    """Bytes per thread up to which both kernels run: to where the last cache, or memory, feeds them at one rate."""
-    private = sorted(caches_per_thread(device).values())[:-1]
-    return 2 * private[-1] if private else _ASSUMED_PRIVATE
+    """Bytes per thread up to which both kernels run: to a little beyond L1, where either reads L2.
+
+    Less than an octave, so that a step where the second kernel ends cannot be taken for a level.
+    """
+    return int(_BEYOND_L1 * caches_per_thread(device).get(MemoryLevel.L1, 0))
 
 
 def _kernel(

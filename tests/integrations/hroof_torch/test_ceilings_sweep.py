@@ -74,20 +74,21 @@ def asked_to_compile(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("caches", "largest"),
+    ("caches", "wanted"),
     [
-        ({MemoryLevel.L1: 64 * KIB, MemoryLevel.L2: MIB, MemoryLevel.L3: 32 * MIB}, 2 * MIB),
-        ({MemoryLevel.L2: MIB, MemoryLevel.L3: 32 * MIB}, 2 * MIB),
-        ({}, 4 * MIB),
+        ({MemoryLevel.L1: 32 * KIB, MemoryLevel.L2: MIB}, [16, 32, 44]),
+        ({MemoryLevel.L1: 48 * KIB}, [16, 32, 44, 64]),
+        ({MemoryLevel.L2: MIB}, []),
     ],
 )
-def test_with_a_compiler_sets_in_caches_of_one_core_have_a_second_kernel(
-    caches: dict[MemoryLevel, int], largest: int, asked_to_compile: list[int]
+def test_with_a_compiler_sets_in_l1_have_a_second_kernel(
+    caches: dict[MemoryLevel, int], wanted: list[int], asked_to_compile: list[int]
 ) -> None:
+    """From two blocks of the compiled loop to a little more than L1, if its size is known."""
     device = Device("cpu", "some", caches, facts={"threads": 1, "compiler": "/usr/bin/c++"})
-    sizes = [4 * KIB * 2**place for place in range(14)]
+    sizes = [KIB * size for size in (4, 8, 16, 32, 44, 64, 128, 1024)]
     names = [(kernel.size, kernel.name) for kernel in kernels(sizes, device)]
-    assert asked_to_compile == [size for size in sizes if size <= largest]
+    assert asked_to_compile == [KIB * size for size in wanted]
     assert [size for size, name in names if name == "compiled fold"] == asked_to_compile
     assert [size for size, name in names if name == "expand.sum"] == sizes
 
@@ -96,8 +97,9 @@ def test_with_a_compiler_sets_in_caches_of_one_core_have_a_second_kernel(
 def test_without_one_or_in_a_hurry_nothing_is_compiled(
     facts: dict[str, Any], asked_to_compile: list[int]
 ) -> None:
-    device = Device("cpu", "some", facts={"threads": 1, **facts})
-    assert {kernel.name for kernel in kernels([4 * KIB, MIB], device)} == {"expand.sum"}
+    caches = {MemoryLevel.L1: 64 * KIB}
+    device = Device("cpu", "some", caches, facts={"threads": 1, **facts})
+    assert {kernel.name for kernel in kernels([32 * KIB, MIB], device)} == {"expand.sum"}
     assert asked_to_compile == []
 
 
