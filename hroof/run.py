@@ -7,6 +7,7 @@ import functools
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -181,7 +182,8 @@ class Run(Region):
                     self._save_machine()
                 say(self.report())
                 if self.folder is not None:
-                    say(f"Saved in {self.folder}. See it again with: hroof report {self.folder}")
+                    again = f"hroof report {shlex.quote(str(self.folder))}"
+                    say(f"Saved in {self.folder}. See it again with: {again}")
             if self.outcome.reason and self.outcome.status not in (Status.OFF, Status.MARKS):
                 say(f"hroof: {self.outcome.reason}")
         except HroofError as error:

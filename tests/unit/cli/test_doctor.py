@@ -176,6 +176,7 @@ def test_who_may_read_counters(
     fake: Fake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, hroof: Any,
     permission: Permission, state: str | None,
 ) -> None:  # fmt: skip
+    monkeypatch.delenv("HROOF_NCU", raising=False)
     put_ncu(tmp_path)
     monkeypatch.setattr(nsight, "permission", lambda: permission)
     found = [check for check in examine() if check.name == "GPU counters"]

@@ -15,7 +15,7 @@ from hroof.collect import nsight
 from hroof.collect.nsight import Gpu, Program
 from hroof.errors import UsageError
 
-NCU = Program("/opt/my ncu", (2024, 1, 1))
+NCU = Program("/tools/my ncu", (2024, 1, 1))
 
 
 @pytest.fixture(autouse=True)
