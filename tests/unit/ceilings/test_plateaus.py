@@ -280,6 +280,16 @@ def test_recorded_near_levels_of_two_disturbed_threads(name: str, near: list[flo
     assert 1.5 * MIB < found[1].last < 3 * MIB
 
 
+def test_recorded_levels_of_two_loaded_threads() -> None:
+    """Neighbours that were measured seconds apart are not disturbed together, so every level shows."""
+    found = blind(*curve_of(recorded("two loaded threads")))
+    assert rates_of(found) == pytest.approx([444e9, 166e9, 45e9, 20e9], rel=0.03)
+    ends = [plateau.last for plateau in found[:3]]
+    assert 36 * KIB < ends[0] < 56 * KIB
+    assert 1.2 * MIB < ends[1] < 2.5 * MIB
+    assert 8 * MIB < ends[2] < 32 * MIB
+
+
 @pytest.mark.parametrize("keep", [2, 3])
 def test_fewer_recorded_points_show_the_same_levels(keep: int) -> None:
     sweep = recorded("one thread")
