@@ -141,7 +141,8 @@ def subtitle(machine: Machine | None) -> str:
     how = sorted({c.how for c in (*machine.peaks.values(), *machine.bandwidths.values())})
     facts = [printable(machine.name), f"ceilings: {', '.join(how)}" if how else "no ceilings"]
     threads = machine.facts.get("threads")
-    facts[1:1] = [f"{threads} threads"] if threads else []
+    if threads:
+        facts.insert(1, f"{threads} thread" if threads == 1 else f"{threads} threads")
     return " · ".join(facts)
 
 

@@ -261,7 +261,7 @@ def test_python_notes_its_start_unless_it_is_isolated(arguments: list[str], note
 @pytest.mark.parametrize(
     ("text", "notes"),
     [
-        ("#!/opt/bin/python3.11\nx", True),
+        ("#!/tools/bin/python3.11\nx", True),
         ("#!/usr/bin/env python\nx", True),
         ("#!/usr/bin/python -I\nx", False),
         ("#!/bin/sh\npython x.py", False),
