@@ -263,6 +263,15 @@ def dram_kernels(windows: Windows, threads: int) -> Iterator[CeilingKernel]:
         window = walk.next_window()
         return lambda: window().sum(), nbytes
 
+    def halves() -> Prepared:
+        window = walk.next_window()
+
+        def call() -> torch.Tensor:
+            left, right = window().view(2, -1)
+            return torch.dot(left, right)
+
+        return call, nbytes
+
     def both() -> Prepared:
         window = walk.next_window()
         return lambda: window().mul_(1.0), 2 * nbytes
@@ -286,6 +295,7 @@ def dram_kernels(windows: Windows, threads: int) -> Iterator[CeilingKernel]:
         )
 
     yield kernel("sum", read, _READ)
+    yield kernel("dot", halves, _READ)
     yield kernel("mul_", both, _BOTH)
     for mix in MIXES if windows.count >= _FEWEST else ():
         beside = kernel(mix.variant, mixed(mix), mix.note)

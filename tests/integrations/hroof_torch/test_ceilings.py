@@ -198,10 +198,10 @@ def test_three_working_sets_per_level_and_candidate() -> None:
         L1: {"expand.sum", "embedding_bag"},
         L2: {"expand.sum"},
         L3: {"expand.sum", "_foreach_mul_"},
-        DRAM: {"sum", "mul_"},
+        DRAM: {"sum", "dot", "mul_"},
     }
     counts = [sum(k.level is level and not k.variant for k in offered) for level in MemoryLevel]
-    assert counts == [6, 3, 6, 2]
+    assert counts == [6, 3, 6, 3]
 
 
 def test_data_that_all_threads_must_share_are_only_read() -> None:
@@ -245,11 +245,14 @@ def test_dram_kernels_walk_through_the_same_windows() -> None:
 
 
 def test_dram_kernels_count_one_window() -> None:
-    read, both = ceilings_cpu.dram_kernels(Windows(2, 1024**2, enough=True), threads=1)
+    read, dot, both = ceilings_cpu.dram_kernels(Windows(2, 1024**2, enough=True), threads=1)
     assert read.name == "sum of 2 × 1 MiB"
     call, work = read.prepare()
     assert work == 1024**2
     assert float(call()) == 1024**2 / 4  # type: ignore[arg-type]
+    halves, work = dot.prepare()
+    assert work == 1024**2
+    assert float(halves()) == 1024**2 / 4 / 2  # type: ignore[arg-type]
     assert both.prepare()[1] == 2 * 1024**2
     assert "Too little" not in read.note
 
