@@ -189,7 +189,7 @@ class Chains:
         return chains
 
 
-_CHAINS = (Chains(9, 12),)
+_FUSED, _APART_CHAINS = Chains(9, 12), Chains(17, 4)
 """Found by trying: longer chains wait for themselves, and compilers schedule much longer bodies badly."""
 
 
@@ -200,15 +200,14 @@ def peak_kernels(threads: int, workshop: Workshop) -> Iterator[CeilingKernel]:
         threads: How many.
         workshop: Who compiles them.
     """
-    for shape in _CHAINS:
-        for precision in _CHAIN_FLOP:
-            kernel = _peak(shape, precision, threads, workshop, fma=True)
-            yield kernel
-            yield dataclasses.replace(kernel, pipe=Pipe.MATRIX, note=_FMA + _SAME_UNIT)
-            if precision is Precision.FP32:
-                yield from _computed_in_fp32(kernel)
     for precision in _CHAIN_FLOP:
-        yield _peak(_CHAINS[0], precision, threads, workshop, fma=False)
+        kernel = _peak(_FUSED, precision, threads, workshop, fma=True)
+        yield kernel
+        yield dataclasses.replace(kernel, pipe=Pipe.MATRIX, note=_FMA + _SAME_UNIT)
+        if precision is Precision.FP32:
+            yield from _computed_in_fp32(kernel)
+    for precision in _CHAIN_FLOP:
+        yield _peak(_APART_CHAINS, precision, threads, workshop, fma=False)
 
 
 def _computed_in_fp32(kernel: CeilingKernel) -> Iterator[CeilingKernel]:

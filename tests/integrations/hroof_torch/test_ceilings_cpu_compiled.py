@@ -270,5 +270,5 @@ def test_compiled_kernels_compute_the_same_as_eager_ones(little: None) -> None:
         call, work = kernel.prepare()
         wanted, same_work = eager.prepare()
         assert work == same_work
-        assert torch.allclose(call(), wanted(), rtol=1e-3, atol=0.05), kernel.name  # type: ignore[arg-type]
+        assert torch.allclose(call(), wanted(), rtol=1e-3, atol=0.05), kernel.name
     assert private.dynamo_graph_count() == graphs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -124,7 +125,7 @@ def plain(work: float, calls: list[int]) -> CeilingKernel:
 
 def test_sustained_work_is_many_calls_without_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = iter([10.0, 10.05])
-    monkeypatch.setattr(ceilings_cpu_peaks.time, "perf_counter", lambda: next(seconds))
+    monkeypatch.setattr(time, "perf_counter", lambda: next(seconds))
     calls: list[int] = []
     call, work = ceilings_cpu_peaks.sustained(plain(7.0, calls)).prepare()
     calls.clear()
@@ -135,7 +136,7 @@ def test_sustained_work_is_many_calls_without_a_pause(monkeypatch: pytest.Monkey
 
 def test_one_long_call_is_sustained_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = iter([0.0, 3.0])
-    monkeypatch.setattr(ceilings_cpu_peaks.time, "perf_counter", lambda: next(seconds))
+    monkeypatch.setattr(time, "perf_counter", lambda: next(seconds))
     assert ceilings_cpu_peaks.sustained(plain(7.0, [])).prepare()[1] == 7.0
 
 
