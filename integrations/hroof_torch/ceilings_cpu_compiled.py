@@ -89,7 +89,7 @@ fold = SWEPT.function()
 _FOLDS = {
     MemoryLevel.L1: (Fold(16), slice(-1, None)),
     MemoryLevel.L2: (Fold(1), slice(0, 2)),
-    MemoryLevel.L3: (Fold(1), slice(1, 2)),
+    MemoryLevel.L3: (Fold(1), slice(0, 1)),
 }
 """How each level is read, and which of its working sets: every one is a compilation."""
 
