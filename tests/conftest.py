@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+
+import pytest
+
+from hroof.regions import listeners, unlisten
 
 
 def pytest_configure() -> None:
     """A job in the background ignores interrupts, and so would the programs that tests interrupt."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def nobody_goes_on_listening() -> Iterator[None]:
+    """Who began to hear marks in a test hears none of the next one."""
+    before = listeners()
+    yield
+    for listener in listeners():
+        if not any(listener is other for other in before):
+            unlisten(listener)
