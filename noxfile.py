@@ -84,6 +84,15 @@ def ncu(session: nox.Session) -> None:
 
 
 @nox.session
+def nvrtc(session: nox.Session) -> None:
+    """The kernels that measure a GPU, compiled for real; it needs no GPU for that."""
+    session.install(_pin("torch"))
+    _install(session, "-e", ".", *_group("test"), "nvidia-cuda-nvrtc-cu12")
+    test = "tests/integrations/hroof_torch/cuda/test_nvrtc.py"
+    session.run("python", "-m", "pytest", test, *session.posargs)
+
+
+@nox.session
 def wheel(session: nox.Session) -> None:
     """Build a wheel from the source archive; run the tests against it, not against this folder."""
     _install(session, "hatchling")

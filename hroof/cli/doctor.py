@@ -155,6 +155,7 @@ def _cache_folder() -> Check:
 
 def _ceilings(chosen: Integration | None, device: Device | None) -> Check:
     from hroof.ceilings.cache import cache_path
+    from hroof.ceilings.stale import stale
     from hroof.machine import Machine
 
     remedy = "Run: hroof ceilings (hroof run does it by itself, once)."
@@ -169,7 +170,13 @@ def _ceilings(chosen: Integration | None, device: Device | None) -> Check:
         return Check("ceilings", "note", error.fact, "Run: hroof ceilings --refresh")
     when = machine.facts.get("measured_at") or "at an unknown time"
     how = ", quickly" if machine.facts.get("quick") else ""
-    return Check("ceilings", "ok", f"measured {when}{how}, for {machine.name}")
+    fact = f"measured {when}{how}, for {machine.name}"
+    doubts = stale(machine, device)
+    if doubts:
+        return Check(
+            "ceilings", "note", f"{fact}. {' '.join(doubts)}", "Run: hroof ceilings --refresh"
+        )
+    return Check("ceilings", "ok", fact)
 
 
 def _charts() -> Check:

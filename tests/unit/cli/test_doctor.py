@@ -110,13 +110,26 @@ def test_a_cache_folder_that_cannot_be_written(
     assert "HROOF_CACHE" in find("cache folder").remedy
 
 
+def test_ceilings_of_other_conditions_are_no_ok(fake: Fake, machine: Machine) -> None:
+    from hroof.ceilings.cache import cache_path
+
+    known = dataclasses.replace(machine, name="another chip")
+    known.save(cache_path(fake, fake.device("cpu")))  # type: ignore[arg-type]
+    found = find("ceilings")
+    assert found.state == "note"
+    assert "another chip" in found.fact
+    assert "--refresh" in found.remedy
+
+
 def test_ceilings_absent_measured_damaged(fake: Fake, machine: Machine) -> None:
     from hroof.ceilings.cache import cache_path
 
     assert "not measured" in find("ceilings").fact
     path = cache_path(fake, fake.device("cpu"))  # type: ignore[arg-type]
-    dataclasses.replace(machine, facts={"measured_at": "2024-05-06", "quick": True}).save(path)
-    assert find("ceilings").fact == "measured 2024-05-06, quickly, for small cpu"
+    name = fake.device("cpu").name
+    facts = {"measured_at": "2024-05-06", "quick": True}
+    dataclasses.replace(machine, name=name, facts=facts).save(path)
+    assert find("ceilings").fact == f"measured 2024-05-06, quickly, for {name}"
     path.write_text("{")
     assert "--refresh" in find("ceilings").remedy
 
