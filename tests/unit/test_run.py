@@ -13,6 +13,7 @@ import hroof
 import hroof.run as run_module
 from hroof import ceilings, integration, regions
 from hroof.collect import nvtx
+from hroof.collect import nvtx
 from hroof.errors import CaptureError, OutputError
 from hroof.integration import Stage
 from hroof.machine import Machine
@@ -204,6 +205,7 @@ def marking(captured: None, monkeypatch: pytest.MonkeyPatch) -> type[Marking]:
     monkeypatch.setattr(Run, "report", REPORT)
     monkeypatch.setattr(Run, "machine", MACHINE)
     monkeypatch.setattr(regions.marks, "_listeners", ())
+    monkeypatch.setattr(nvtx, "_names", nvtx.Names())  # other tests have named ranges
     return Marking
 
 
