@@ -13,7 +13,6 @@ import hroof
 import hroof.run as run_module
 from hroof import ceilings, integration, regions
 from hroof.collect import nvtx
-from hroof.collect import nvtx
 from hroof.errors import CaptureError, OutputError
 from hroof.integration import Stage
 from hroof.machine import Machine
