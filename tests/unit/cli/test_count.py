@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 
 from hroof.cli.count import find
 from hroof.errors import UsageError
+
+needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +52,7 @@ def test_what_cannot_be_found(target: str, said: str) -> None:
         find(target)
 
 
+@needs_torch
 def test_a_fault_of_the_file_shows_where(hroof: Any) -> None:
     done = hroof("count", "broken_one.py:build")
     assert done.status == 2

@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hroof.cli import run as run_verb
+
+needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
 
 
 def test_without_pytorch_it_is_status_6(hroof: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,6 +26,7 @@ def test_without_pytorch_it_is_status_6(hroof: Any, monkeypatch: pytest.MonkeyPa
     assert "pip install 'hroof[torch]'" in done.err
 
 
+@needs_torch
 def test_it_is_an_ordinary_run(hroof: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
     monkeypatch.setattr(run_verb, "run", noting(seen))
@@ -37,6 +41,7 @@ def test_it_is_an_ordinary_run(hroof: Any, monkeypatch: pytest.MonkeyPatch) -> N
     assert "torch" not in Path(program).name
 
 
+@needs_torch
 def test_every_argument_of_run_is_given(hroof: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
     monkeypatch.setattr(run_verb, "run", noting(seen))

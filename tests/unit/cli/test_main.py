@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from hroof.errors import (
     ProfileError,
     UsageError,
 )
+
+needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
 
 
 def test_every_verb_has_help_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,8 +65,8 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["run"],
         ["run", "--"],
         ["run", "--by", "colour", "--", "x"],
-        ["count", "x.py"],
-        ["count", "absent.py:build"],
+        pytest.param(["count", "x.py"], marks=needs_torch),
+        pytest.param(["count", "absent.py:build"], marks=needs_torch),
         ["demo", "--steps", "0"],
     ],
 )
@@ -171,6 +174,7 @@ def test_an_error_of_the_system_elsewhere_is_not_taken_for_the_output(failing: A
         failing(FileNotFoundError(errno.ENOENT, "absent", "file"))
 
 
+@needs_torch
 def test_a_poor_encoding_costs_only_characters(tmp_path: Path) -> None:
     done = shell("run -- sh -c 'exit 0'", tmp_path, PYTHONIOENCODING="ascii")
     assert done.returncode == 5
