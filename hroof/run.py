@@ -268,12 +268,13 @@ def _how_to_choose() -> str:
     return "--out DIR" if os.environ.get(OUT_VARIABLE) else "hroof.region(out=...)"
 
 
-def ceilings_of(profile: Profile, say: Callable[[str], None]) -> Machine:
+def ceilings_of(profile: Profile, say: Callable[[str], None], *, quick: bool = False) -> Machine:
     """The ceilings of the device of a run that has just ended: those known, or measured now.
 
     Args:
         profile: The run.
         say: Told before a measurement, which takes a while.
+        quick: Ceilings that were measured roughly, in some ten seconds, are good enough.
 
     Raises:
         HroofError: They cannot be measured here.
@@ -281,10 +282,11 @@ def ceilings_of(profile: Profile, say: Callable[[str], None]) -> Machine:
     from hroof import ceilings
 
     found = known_ceilings(profile)
-    if found is not None:
+    if found is not None and (quick or not found.facts.get("quick")):
         return found
-    say("hroof: measuring this machine's ceilings (once) …")
-    return ceilings.cached(*_framework_and_device(profile))
+    how = "roughly; hroof ceilings takes its time" if quick else "once, it takes some 40 seconds"
+    say(f"hroof: measuring this machine's ceilings ({how}) …")
+    return ceilings.cached(*_framework_and_device(profile), quick=quick)
 
 
 def known_ceilings(profile: Profile) -> Machine | None:

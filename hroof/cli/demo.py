@@ -74,6 +74,7 @@ def _as_run(arguments: Arguments, program: Path) -> Arguments:
         ncu=None,
         timeout=None,
         dry_run=False,
+        rough=True,
     )
 
 

@@ -58,7 +58,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--quiet", action="store_true", help="say nothing on standard error")
     parser.add_argument("--no-report", action="store_true", help="only collect")
-    parser.set_defaults(files=[])
+    parser.set_defaults(files=[], rough=False)
 
 
 def _counter_arguments(parser: argparse.ArgumentParser) -> None:
@@ -177,7 +177,7 @@ def _report(found: list[Path], arguments: Arguments, say: Say) -> None:
         if only_marked(profile):
             say(f"hroof: {what_was_marked(profile)}")
             continue
-        machine = _machine(profile, folder, say)
+        machine = _machine(profile, folder, say, quick=arguments.rough)
         show.keep_machine(machine, folder, say)
         for path in arguments.files if folder == found[0] else []:
             show.write_file(profile, machine, path, arguments, say)
@@ -191,7 +191,7 @@ def _report(found: list[Path], arguments: Arguments, say: Say) -> None:
         raise problem
 
 
-def _machine(profile: Profile, folder: Path, say: Say) -> Machine | None:
+def _machine(profile: Profile, folder: Path, say: Say, *, quick: bool = False) -> Machine | None:
     """Measured ceilings; where they cannot be had, the peaks that counters carry."""
     saved = show.saved_machine(folder)
     if not show.framework_of(profile) and saved is None:
@@ -201,7 +201,8 @@ def _machine(profile: Profile, folder: Path, say: Say) -> Machine | None:
             f"peaks. Give those of another machine file with: {again}"
         )
         return None
-    found = show.measured(profile, say) if show.framework_of(profile) else None
+    known = bool(show.framework_of(profile))
+    found = show.measured(profile, say, quick=quick) if known else None
     if found is None and saved is not None:
         say("hroof: the ceilings are the peaks that the counters carry.")
     return found or saved

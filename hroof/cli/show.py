@@ -27,14 +27,14 @@ def device_of(profile: Profile) -> str:
     return str(profile.run.get("device") or "cpu")
 
 
-def measured(profile: Profile, say: Say) -> Machine | None:
+def measured(profile: Profile, say: Say, *, quick: bool = False) -> Machine | None:
     """The ceilings of the device of a run that has just ended: cached, or measured now.
 
     Returns:
         The machine; None, with the reason said, where it cannot be measured here.
     """
     try:
-        return ceilings_of(profile, say)
+        return ceilings_of(profile, say, quick=quick)
     except HroofError as error:
         say(f"hroof: no ceilings: {error}")
         return None

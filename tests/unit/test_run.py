@@ -121,7 +121,7 @@ def test_a_decorated_function_with_too_few_steps_says_so_at_exit(
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     made: list[str] = []
 
-    def cached(chosen: object, device: str) -> Machine:
+    def cached(chosen: object, device: str, *, quick: bool) -> Machine:
         made.append(device)
         return Machine("measured", device)
 
@@ -142,11 +142,22 @@ def test_known_ceilings_are_taken_as_they_are(
     assert (said, asked) == ([], [])
 
 
+def test_rough_ceilings_are_enough_only_where_that_was_said(
+    asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rough = Machine("rough", facts={"quick": True})
+    monkeypatch.setattr(ceilings, "known", lambda chosen, device: rough)
+    said: list[str] = []
+    assert ceilings_of(PROFILE, said.append, quick=True) is rough
+    assert ceilings_of(PROFILE, said.append).name == "measured"
+    assert len(said) == len(asked) == 1
+
+
 def test_a_measurement_is_announced(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ceilings, "known", lambda chosen, device: None)
     said: list[str] = []
     assert ceilings_of(PROFILE, said.append).name == "measured"
-    assert said == ["hroof: measuring this machine's ceilings (once) …"]
+    assert said == ["hroof: measuring this machine's ceilings (once, it takes some 40 seconds) …"]
     assert asked == ["cpu"]
 
 

@@ -296,7 +296,7 @@ def test_without_measured_ceilings_the_counters_peaks_hold(
     said: list[str] = []
     nameless = profile.replace(run={})
     measured = dataclasses.replace(machine, name="measured")
-    monkeypatch.setattr(show, "ceilings_of", lambda profile, say: measured)
+    monkeypatch.setattr(show, "ceilings_of", lambda profile, say, quick=False: measured)
     assert run_verb._machine(profile, tmp_path, said.append) == measured
     machine.save(tmp_path / "machine.json")
     assert run_verb._machine(profile, tmp_path, said.append) == measured

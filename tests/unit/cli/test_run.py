@@ -33,7 +33,7 @@ def saves(script: Any, profile: Profile, machine: Machine, tmp_path: Path,
           monkeypatch: pytest.MonkeyPatch) -> Any:  # fmt: skip
     """A program that leaves profiles as regions would, on a machine that is known."""
     profile.save(tmp_path / "prepared")
-    monkeypatch.setattr(show, "ceilings_of", lambda profile, say: machine)
+    monkeypatch.setattr(show, "ceilings_of", lambda profile, say, quick=False: machine)
 
     def write(names: tuple[str, ...] = ("",), status: int = 0) -> list[str]:
         return script(SAVES.format(prepared=str(tmp_path / "prepared"), names=names, status=status))
@@ -87,7 +87,7 @@ def test_nothing_of_a_run_that_is_replaced_stays(
     profile.save("o d")
     machine.save("o d/machine.json")
     Path("o d/counters.ncu-rep").write_text("old")
-    monkeypatch.setattr(show, "ceilings_of", lambda profile, say: None)
+    monkeypatch.setattr(show, "ceilings_of", lambda profile, say, quick=False: None)
     done = hroof("run", "--force", "-o", "o d", "--", *saves())
     assert done.status == 0
     assert "See it again with: hroof report 'o d'\n" in done.err
