@@ -284,7 +284,7 @@ def ceilings_of(profile: Profile, say: Callable[[str], None], *, quick: bool = F
     found = known_ceilings(profile)
     if found is not None and (quick or not found.facts.get("quick")):
         return found
-    how = "roughly; hroof ceilings takes its time" if quick else "once, it takes some 40 seconds"
+    how = "roughly; hroof ceilings takes its time" if quick else "once"
     say(f"hroof: measuring this machine's ceilings ({how}) …")
     return ceilings.cached(*_framework_and_device(profile), quick=quick)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hroof.ceilings import differences
+from hroof.counters.clock import APART
 from hroof.findings.finding import COLLECT_FLOP, Finding, Verdict, titled
 from hroof.machine import Machine
 from hroof.roofline import (
@@ -32,7 +33,6 @@ LARGE_SPREAD = 0.2
 NO_VERDICT_SPREAD = 1.0
 LOW_COVERAGE = 0.9
 NO_VERDICT_COVERAGE = 0.5
-CLOCK_TOLERANCE = 0.05
 MIN_GAIN = 0.001
 OVERHEAD = 1.2
 CONTENDED = 20.0
@@ -183,7 +183,7 @@ def _clock(profile: Profile, machine: Machine) -> list[str]:
     if not isinstance(run, int | float) or not isinstance(ceilings, int | float):
         return []
     ratio = run / ceilings if ceilings > 0 else 1.0
-    if abs(ratio - 1) <= CLOCK_TOLERANCE:
+    if abs(ratio - 1) <= APART:
         return []
     times = number(ratio)
     return [f"The run's clock is {times} times the one that the ceilings were measured at."]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -321,13 +322,13 @@ def optimizer(run: Context) -> list[Finding]:
 def no_rule(run: Context) -> list[Finding]:
     """Ops of unknown FLOP that take a noticeable share of the time."""
     known = coverage(run.profile)
-    reasons = (
+    reasons: tuple[tuple[Mapping[str, float], str, str], ...] = (
         (known.ops_without_rule, "has no FLOP rule", "Register a FLOP rule for it."),
         (known.ops_unjoined, "found no count", "Collect again with constant shapes."),
     )
     if run.profile.counters is not None:
         everything = {**known.ops_without_rule, **known.ops_unjoined}
-        reasons = ((everything, "has unknown FLOP", COLLECT_FLOP), ({}, "", ""))
+        reasons = ((everything, "has unknown FLOP", COLLECT_FLOP),)
     return [
         run.finding(
             "no-rule", f"{titled(op, run.subject)} {fact} and takes {percent(share)} of the launch time.", 0.0, share,

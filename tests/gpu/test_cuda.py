@@ -1,4 +1,4 @@
-"""What only a GPU can show; skipped where there is none."""
+"""What only a GPU can show; skipped where there is none. Not run on a GPU so far."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Driving Nsight Compute: finding it, asking it, understanding what it says."""
+"""Driving Nsight Compute: finding it, asking it, understanding what it says. Collecting was not run on a GPU so far."""
 
 from hroof.collect.nsight.access import Permission, permission
 from hroof.collect.nsight.command import (
