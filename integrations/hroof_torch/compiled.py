@@ -9,6 +9,7 @@ What the program computes outside its models is counted from the shapes that the
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -50,12 +51,18 @@ class Call:
 
 
 class CompiledStep:
-    """Replays every outermost module call of one step; an observer of the tracker."""
+    """Replays every outermost module call of one step; an observer of the tracker.
+
+    As where a step is counted live, only calls of the thread that begins the step are followed, and the backward
+    passes that reach them, whoever starts those. Models in other threads are left alone.
+    """
 
     def __init__(self, tracker: Tracker) -> None:
         self._tracker = tracker
         self._counting = CountingStep(tracker)
-        self._replaying = False
+        self._home = 0
+        self._replaying: int | None = None  # the thread that replays now
+        self._one_at_a_time = threading.Lock()
         self._problems: dict[str, None] = {}
         self._calls: list[Call] = []
         self.runs: list[list[Counted]] = []
@@ -65,6 +72,7 @@ class CompiledStep:
         self.runs = []
         self._calls = []
         self._problems = {}
+        self._home = threading.get_ident()
 
     def stop(self) -> None:
         """End the step: the stand-ins are not needed any more."""
@@ -72,27 +80,35 @@ class CompiledStep:
 
     def enter(self, frame: Frame, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Keep the arguments of an outermost call; replay the backward passes that one reaches."""
-        if self._replaying:
+        here = threading.get_ident()
+        if self._replaying == here:
             self._counting.enter(frame, args, kwargs)
         elif _is_model_call(frame):
-            frame.notes = (args, kwargs)
+            frame.notes = (args, kwargs) if here == self._home else None
         elif frame.phase is Phase.BACKWARD and frame.layer is None:
             self._replay_backward(args[0])
 
     def leave(self, frame: Frame, output: Any) -> None:
         """Replay an outermost call that returned."""
-        if self._replaying:
+        if self._replaying == threading.get_ident():
             self._counting.leave(frame, output)
         elif _is_model_call(frame) and frame.notes is not None:
             (args, kwargs), frame.notes = frame.notes, None
-            if output is not None and frame.module is not None:
+            if output is not None and frame.module is not None and self._may_replay():
                 with self._replay(frame.module):
                     self._replay_forward(unwrap(frame.module), args, kwargs, output)
+
+    def _may_replay(self) -> bool:
+        """Whether no other thread replays now; then ``_replay`` follows. To wait might never end."""
+        if self._one_at_a_time.acquire(blocking=False):
+            return True
+        self._problems.setdefault("two threads worked at the same time")
+        return False
 
     @contextlib.contextmanager
     def _replay(self, module: nn.Module) -> Iterator[None]:
         """The program goes on whatever happens here; the report says what is missing."""
-        self._replaying = True
+        self._replaying = threading.get_ident()
         try:
             with torch.compiler.set_stance("force_eager"):
                 yield
@@ -100,7 +116,8 @@ class CompiledStep:
             reason = f"{type(unwrap(module)).__name__}: {type(error).__name__}: {error}"
             self._problems.setdefault(reason.splitlines()[0])
         finally:
-            self._replaying = False
+            self._replaying = None
+            self._one_at_a_time.release()
             self._tracker.layers.forget_aliases()
 
     def _replay_forward(
@@ -133,8 +150,9 @@ class CompiledStep:
                     reached.setdefault(number, []).append(index)
         for number in sorted(reached, reverse=True):
             call = self._calls[number]
-            with self._replay(call.module), _no_autocast():
-                self._backward(call, [call.outputs[index] for index in sorted(reached[number])])
+            if self._may_replay():
+                with self._replay(call.module), _no_autocast():
+                    self._backward(call, [call.outputs[i] for i in sorted(reached[number])])
 
     def _backward(self, call: Call, outputs: list[torch.Tensor]) -> None:
         roots = [tensor for tensor in outputs if tensor.requires_grad]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -551,6 +552,56 @@ def test_a_model_that_returns_its_loss_is_replayed() -> None:
     assert not any("not be replayed" in text for text in region.outcome.profile.run["warnings"])
     products = launches(region).query("op in ('aten::addmm', 'aten::mm')")
     assert set(products.source_flop) == {"counted"}
+
+
+class Service(nn.Module):
+    """A model of another thread; a call that is replayed waits inside until it may go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        self.calls = 0
+        self.arrived, self.go = threading.Event(), threading.Event()
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        if self.calls > 1:
+            self.arrived.set()
+            self.go.wait(20)
+        return self.linear(x)
+
+
+def test_a_model_in_another_thread_is_not_replayed() -> None:
+    """Its replay once stood in the way of a backward pass of this thread, which then failed."""
+    torch.compile(lambda x: x + 1, backend="aot_eager")(torch.ones(2))
+    model, service = Net(), Service()
+    sgd = torch.optim.SGD(model.parameters(), 0.01)
+
+    def serve() -> None:
+        with torch.no_grad():
+            service(torch.ones(2, 3))
+        service.arrived.set()
+
+    def meanwhile(gradient: Tensor) -> None:
+        server.start()
+        service.arrived.wait(20)
+
+    server = threading.Thread(target=serve)
+    region = Region(skip=2, steps=2)
+    with region:
+        for number in range(6):
+            y = model(torch.randn(8, 16))
+            if number == 2:  # the counted step
+                y.register_hook(meanwhile)
+            y.sum().backward()
+            service.go.set()
+            sgd.step()
+            sgd.zero_grad()
+    server.join()
+    assert service.calls == 1
+    assert region.outcome.profile is not None
+    assert region.outcome.profile.step_count == 2
+    assert not any("not be replayed" in text for text in region.outcome.profile.run["warnings"])
 
 
 def test_inference_mode() -> None:
