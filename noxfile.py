@@ -18,6 +18,7 @@ import nox
 ROOT = Path(__file__).parent
 CONSTRAINTS = ROOT / "constraints.txt"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+_KERAS = ("keras", "tensorflow-cpu")
 BIN = ROOT / ".nox" / "dev" / ("Scripts" if os.name == "nt" else "bin")
 
 nox.needs_version = ">=2025.2.9"
@@ -30,7 +31,7 @@ def dev(session: nox.Session) -> None:
     """Make the shared environment."""
     # The exact torch comes first and alone: a CPU build is taken wherever pip is offered one.
     session.install(_pin("torch"))
-    _install(session, "-e", ".", *_group("test"), *_group("lint"))
+    _install(session, "-e", ".", *_KERAS, *_group("test"), *_group("lint"))
 
 
 @nox.session(venv_backend="none", requires=["dev"])

@@ -13,12 +13,12 @@ from typing import Any
 import torch
 
 from hroof.attribution import Counted, Part, Timed
+from hroof.launches import LOSS
 from hroof.units import Phase
 from hroof_torch import private
 from hroof_torch.counting import CountedOp, CountingMode
 from hroof_torch.events import is_communication
 from hroof_torch.graph import MadeInBackward, NodeTagger, Sums, node_layer
-from hroof_torch.layers import LOSS
 from hroof_torch.optimizers import OptimizerSplit
 from hroof_torch.ranges import keeps_graph
 from hroof_torch.tracker import Frame, Tracker

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from hroof.integration import Device, StepSink
-from hroof_torch.layers import LOSS, LOSS_NAME, LayerMap
+from hroof.launches import LOSS, LOSS_NAME
+from hroof_torch.layers import LayerMap
 
 STEPS_FOUND = (
     "Steps were found from optimizer steps; a step that a gradient scaler skips, closures and "

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 
 from hroof.attribution import Counted, Timed
+from hroof.launches import Work
 from hroof.units import Phase, Pipe, Source
-from hroof_torch.counting import Work
 from hroof_torch.rows import COMPILED_OP
 
 Place = tuple[Phase, int | None]

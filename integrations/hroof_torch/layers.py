@@ -9,10 +9,7 @@ from dataclasses import dataclass, field
 
 from torch import nn
 
-LOSS = -1
-"""Layer number of a loss that is computed outside every module, and of its backward pass."""
-
-LOSS_NAME = "(loss)"
+from hroof.launches import Label
 
 _WRAPPERS = (
     "DataParallel",
@@ -199,6 +196,12 @@ class LayerMap:
         """Whether a layer belongs to a loss module or another model without parameters."""
         root = self._roots[self.layers[layer].root]
         return root.is_loss or not root.has_parameters
+
+    def labels(self) -> list[Label]:
+        """Name and class of every layer."""
+        return [
+            Label(name, layer.type) for name, layer in zip(self.names(), self.layers, strict=True)
+        ]
 
     def names(self) -> list[str]:
         """The qualified name of every layer; with several models, the model's class comes first."""

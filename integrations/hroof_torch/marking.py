@@ -6,11 +6,12 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from hroof.launches import LOSS_NAME
 from hroof.regions import marks
 from hroof.regions.marks import Kind, Mark
 from hroof.units import Phase
 from hroof_torch.graph import NodeTagger, Sums, node_layer, nodes_of
-from hroof_torch.layers import LOSS_NAME, LayerMap
+from hroof_torch.layers import LayerMap
 from hroof_torch.ranges import keeps_graph
 from hroof_torch.tracker import Frame, Tracker
 

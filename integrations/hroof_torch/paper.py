@@ -10,8 +10,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from hroof.attribution import Counted, Timed
+from hroof.launches import Row, Table
 from hroof.profile import Profile
-from hroof_torch.build import Row, Table
 from hroof_torch.counted import CountingStep
 from hroof_torch.layers import LayerMap
 from hroof_torch.tracker import Tracker
@@ -52,7 +52,7 @@ def count(build: Callable[[], Callable[[], object]]) -> Profile:
             counting.stop()
             tracker.detach()
         counted = counting.result()
-    table = Table(layers, {}, lambda op: None, lambda signature: ())
+    table = Table(layers.labels, {}, lambda op: None, lambda signature: ())
     return Profile.from_rows(_rows(table, counted), _describe(layers, table, counting.faults))
 
 

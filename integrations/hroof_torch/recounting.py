@@ -7,7 +7,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, cast
 
 from hroof.attribution import Counted, Timed
-from hroof_torch.counting import Signature, Spec, Work, recount
+from hroof.launches import Work
+from hroof_torch.counting import Signature, Spec, recount
 
 
 class Recounting:

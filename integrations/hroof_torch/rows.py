@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from hroof.attribution import Timed
+from hroof.launches import LOSS
 from hroof.units import Phase
 from hroof_torch import ranges
 from hroof_torch.counted import gap_phase
 from hroof_torch.events import Event, is_communication
-from hroof_torch.layers import LOSS
 
 IsComposite = Callable[[str, Sequence[str] | None], bool]
 """Whether an op of this name, with arguments of these types, only calls others."""

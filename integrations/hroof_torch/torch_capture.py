@@ -11,18 +11,17 @@ from typing import Any
 
 from hroof.attribution import Counted, Timed, join
 from hroof.integration import Device, Stage, StepSink
+from hroof.launches import LOSS, Table, Work
 from hroof.profile import Profile
 from hroof.regions import listeners
 from hroof.units import Phase
 from hroof_torch import private
-from hroof_torch.build import Table
 from hroof_torch.ceilings import device as describe_device
 from hroof_torch.compiled import CompiledStep
 from hroof_torch.counted import CountingStep, mark_cut_short
-from hroof_torch.counting import Work
 from hroof_torch.description import STEPS_FOUND, described, optimizer_steps_seen, rank
 from hroof_torch.folding import fold_regions
-from hroof_torch.layers import LOSS, LayerMap
+from hroof_torch.layers import LayerMap
 from hroof_torch.marking import MarkRanges
 from hroof_torch.optimizers import ParameterShapes
 from hroof_torch.recounting import Recounting
@@ -215,7 +214,12 @@ class TorchCapture:
         caches = device.caches if self._count_live else {}
         self._recounting = Recounting(self._counted)
         table = Table(
-            self._layers, caches, self._recount, self._parameters.parts, _device_of(trace), rank()
+            self._layers.labels,
+            caches,
+            self._recount,
+            self._parameters.parts,
+            _device_of(trace),
+            rank(),
         )
         table.origin = 0 if trace is None else trace.origin
         rows = (

@@ -6,7 +6,6 @@ from hroof_torch.counting.paper import count_step, on_paper
 from hroof_torch.counting.recount import recount
 from hroof_torch.counting.signature import Signature, profiler_signature
 from hroof_torch.counting.template import Spec, Template
-from hroof_torch.counting.work import Work
 
 __all__ = [
     "CountedOp",
@@ -14,7 +13,6 @@ __all__ = [
     "Signature",
     "Spec",
     "Template",
-    "Work",
     "count_step",
     "is_composite",
     "on_paper",

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from hroof.launches import Work
 from hroof.traffic import Touch
 from hroof.units import Source
 from hroof_torch.counting import sparse_access
@@ -16,7 +17,6 @@ from hroof_torch.counting.rules.registry import find_rule
 from hroof_torch.counting.schema import OpInfo
 from hroof_torch.counting.signature import Signature, signature_of
 from hroof_torch.counting.template import Template
-from hroof_torch.counting.work import Work
 
 _VIEW = Work({}, {}, 0.0, 0.0, Source.COUNTED, is_view=True)
 

@@ -9,11 +9,11 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from hroof.launches import Work
 from hroof_torch.counting.counter import Counter, Seen
 from hroof_torch.counting.schema import OpInfo, op_info
 from hroof_torch.counting.signature import Signature
 from hroof_torch.counting.template import Template
-from hroof_torch.counting.work import Work
 
 W = TypeVar("W")
 

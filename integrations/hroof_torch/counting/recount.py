@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from hroof.launches import Work
 from hroof.units import Source
 from hroof_torch.counting.bare import bare_templates
 from hroof_torch.counting.counter import Counter
@@ -18,7 +19,6 @@ from hroof_torch.counting.schema import Kind, OpInfo, op_info
 from hroof_torch.counting.signature import DTYPES, Shape, Signature, list_position
 from hroof_torch.counting.template import Spec, Template
 from hroof_torch.counting.words import words
-from hroof_torch.counting.work import Work
 
 _VIEW = Work({}, {}, 0.0, 0.0, Source.COUNTED, is_view=True)
 _SIZES = words(

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hroof.attribution import Counted, Part, Timed, join
+from hroof.launches import LOSS, LOSS_NAME
 from hroof.profile import Profile
 from hroof.regions import Outcome, Region
 from hroof_torch.counted import mark_cut_short
-from hroof_torch.layers import LOSS, LOSS_NAME
 
 Step = Callable[[], object]
 

@@ -15,14 +15,12 @@ from torch.nn import functional
 
 import hroof
 from hroof.attribution import Counted, Timed
+from hroof.launches import Table, Work
 from hroof.profile import Profile
 from hroof.regions import Region, Status
 from hroof.units import Phase, Pipe, Precision, Source
 from hroof_torch import private
-from hroof_torch.build import Table
-from hroof_torch.counting import Work
 from hroof_torch.events import Event
-from hroof_torch.layers import LayerMap
 from hroof_torch.recounting import Recounting
 
 pytestmark = pytest.mark.usefixtures("only_optimizers_of_this_test")
@@ -384,7 +382,7 @@ def _device(name: str, start: int, end: int, kind: Any = "kernel") -> Event:
 
 
 def _table() -> Table:
-    return Table(LayerMap(), {}, lambda op: None, lambda signature: (), "cuda:0")
+    return Table(list, {}, lambda op: None, lambda signature: (), "cuda:0")
 
 
 def test_an_op_shares_its_work_among_its_kernels() -> None:

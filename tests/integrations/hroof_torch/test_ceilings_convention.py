@@ -15,9 +15,10 @@ import torch
 
 from hroof.ceilings.sizes import Windows
 from hroof.integration import CeilingKernel, Device
+from hroof.launches import Work
 from hroof.units import MemoryLevel
 from hroof_torch import ceilings_cpu
-from hroof_torch.counting import Work, count_step
+from hroof_torch.counting import count_step
 
 KIB = 1024
 WINDOWS = Windows(count=3, size=64 * KIB, enough=True)

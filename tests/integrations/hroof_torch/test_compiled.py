@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from hroof.attribution import Counted, Timed
+from hroof.launches import Work
 from hroof.regions import Region
 from hroof.traffic import Access, Touch
 from hroof.units import Phase, Pipe, Precision, Source
 from hroof_torch import private
-from hroof_torch.counting import Work
 from hroof_torch.folding import fold_regions, fused_work
 from hroof_torch.layers import LayerMap
 from hroof_torch.rows import COMPILED_OP

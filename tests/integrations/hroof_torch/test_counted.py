@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from hroof.attribution import Counted, Timed
+from hroof.launches import LOSS, Work
 from hroof.units import Phase
 from hroof_torch.counted import CountingStep, gap_phase, mark_cut_short
-from hroof_torch.counting import Work
-from hroof_torch.layers import LOSS, LayerMap
+from hroof_torch.layers import LayerMap
 from hroof_torch.tracker import Tracker
 
 

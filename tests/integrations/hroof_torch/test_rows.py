@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from hroof.attribution import Timed
+from hroof.launches import LOSS
 from hroof.units import Phase
 from hroof_torch.events import Event
-from hroof_torch.layers import LOSS
 from hroof_torch.rows import COMPILED_OP, Trace, read_trace
 
 NODE = "autograd::engine::evaluate_function: "

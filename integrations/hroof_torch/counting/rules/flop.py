@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
+from hroof.launches import Counts
 from hroof.traffic import MatrixShape
 from hroof.units import Pipe, Precision
 from hroof_torch.counting.schema import OpInfo
-from hroof_torch.counting.work import Counts
 
 COMPLEX_MULTIPLY_ADD = 4.0
 """A complex multiply-add is 8 real FLOP, four times a real one."""

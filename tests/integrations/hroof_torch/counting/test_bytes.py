@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from hroof.launches import Work
 from hroof.units import Pipe
-from hroof_torch.counting import Work, count_step
+from hroof_torch.counting import count_step
 
 
 def total(step: Callable[[], object]) -> Work:

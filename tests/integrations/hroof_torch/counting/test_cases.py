@@ -16,8 +16,9 @@ import pytest
 import torch
 from torch import nn
 
+from hroof.launches import Work
 from hroof.units import Pipe, Source
-from hroof_torch.counting import CountedOp, CountingMode, Work
+from hroof_torch.counting import CountedOp, CountingMode
 
 Ops = list[CountedOp[Any]]
 

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from hroof_torch.counting import CountedOp, Work, count_step, recount
+from hroof.launches import Work
+from hroof_torch.counting import CountedOp, count_step, recount
 
 Ops = list[CountedOp[Any]]
 

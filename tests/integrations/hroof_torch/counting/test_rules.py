@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
+from hroof.launches import Work
 from hroof.traffic import MatrixShape
 from hroof.units import Pipe, Precision, Source
-from hroof_torch.counting import Work, count_step, weights
+from hroof_torch.counting import count_step, weights
 from hroof_torch.counting.counter import Counter
 from hroof_torch.counting.rules.attention import scores_needed
 from hroof_torch.counting.rules.convolution import valid_taps

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from torch import nn
 
 from hroof.attribution import Counted, Part, Timed
+from hroof.launches import LOSS, Label, Table, Work, scaled
 from hroof.profile import Profile
 from hroof.units import Phase, Pipe, Precision, Source
-from hroof_torch.build import Table, scaled
-from hroof_torch.counting import Work
-from hroof_torch.events import Event
-from hroof_torch.layers import LOSS, LayerMap
+
+Labels = list[Label]
+
+
+@dataclass
+class Kernel:
+    """Device work as a profiler gives it."""
+
+    name: str
+    start: int
+    end: int
+    device: str = "cuda:0"
+    stream: int = 7
 
 
 @pytest.fixture
-def layers() -> LayerMap:
-    known = LayerMap()
-    known.root(nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 4)))
-    return known
+def layers() -> Labels:
+    return [Label("Sequential", "Sequential"), Label("0", "Linear"), Label("1", "Linear")]
 
 
 def work(flop: float = 60.0) -> Work:
@@ -58,14 +66,14 @@ def counted(of: Timed, **more: Any) -> Counted:
 
 
 def build(
-    layers: LayerMap,
+    layers: Labels,
     ops: list[Timed],
-    device_work: list[list[Event]] | None = None,
+    device_work: list[list[Kernel]] | None = None,
     *,
     recount: Work | None = None,
     by_shape: tuple[Part, ...] = (),
 ) -> list[dict[str, Any]]:
-    table = Table(layers, {}, lambda op: recount, lambda signature: by_shape)
+    table = Table(lambda: layers, {}, lambda op: recount, lambda signature: by_shape)
     twins = [op.counted for op in ops if op.counted is not None]
     rows = table.rows(ops, device_work or [[] for _ in ops], twins)
     Profile.from_rows(rows)  # the rows fit the schema
@@ -79,7 +87,7 @@ def shares(rows: list[dict[str, Any]]) -> dict[str | None, float]:
 FLOP = "flop_nominal_matrix_fp32"
 
 
-def test_a_counted_op_has_its_layer_time_and_work(layers: LayerMap) -> None:
+def test_a_counted_op_has_its_layer_time_and_work(layers: Labels) -> None:
     op = timed()
     op.counted = counted(op)
     (row,) = build(layers, [op])
@@ -88,18 +96,18 @@ def test_a_counted_op_has_its_layer_time_and_work(layers: LayerMap) -> None:
     assert row["bytes_l1"] == 12.0 and row["source_flop"] == "counted"
 
 
-def test_a_sum_goes_to_the_layer_that_receives_it(layers: LayerMap) -> None:
+def test_a_sum_goes_to_the_layer_that_receives_it(layers: Labels) -> None:
     op = timed("aten::add_", Phase.BACKWARD, is_sum=True)
     op.counted = counted(op, owner=2)
     assert shares(build(layers, [op])) == {"1": 1.0}
 
 
-def test_the_loss_and_no_layer(layers: LayerMap) -> None:
+def test_the_loss_and_no_layer(layers: Labels) -> None:
     rows = build(layers, [timed(layer=LOSS, phase=Phase.LOSS), timed(layer=None)])
     assert [row.get("layer") for row in rows] == ["(loss)", None]
 
 
-def test_an_optimizer_op_is_split(layers: LayerMap) -> None:
+def test_an_optimizer_op_is_split(layers: Labels) -> None:
     op = timed("aten::_fused_adamw_", Phase.OPTIMIZER, layer=None)
     op.counted = counted(op, parts=(Part(1, 0.25), Part(2, 0.75)))
     rows = build(layers, [op])
@@ -109,7 +117,7 @@ def test_an_optimizer_op_is_split(layers: LayerMap) -> None:
     assert rows[0]["launch_id"] == rows[1]["launch_id"]
 
 
-def test_an_optimizer_op_that_was_not_counted_is_split_by_shapes(layers: LayerMap) -> None:
+def test_an_optimizer_op_that_was_not_counted_is_split_by_shapes(layers: Labels) -> None:
     op = timed("aten::_foreach_mul_", Phase.OPTIMIZER, layer=None)
     assert shares(build(layers, [op], by_shape=(Part(1, 0.5), Part(2, 0.5)))) == {
         "0": 0.5,
@@ -118,7 +126,7 @@ def test_an_optimizer_op_that_was_not_counted_is_split_by_shapes(layers: LayerMa
     assert shares(build(layers, [timed(layer=None)], by_shape=(Part(1, 1.0),))) == {None: 1.0}
 
 
-def test_optimizer_ops_without_parameters_serve_the_update_beside_them(layers: LayerMap) -> None:
+def test_optimizer_ops_without_parameters_serve_the_update_beside_them(layers: Labels) -> None:
     item = timed("aten::item", Phase.OPTIMIZER, layer=None, composite=True)
     first, last = (timed("aten::add_", Phase.OPTIMIZER, layer=None) for _ in range(2))
     first.counted = counted(first, parts=(Part(1, 1.0),))
@@ -128,7 +136,7 @@ def test_optimizer_ops_without_parameters_serve_the_update_beside_them(layers: L
     assert [row.get("layer") for row in rows[1:]] == ["0", None, "1", "1", "1"]
 
 
-def test_an_update_of_another_step_or_thread_says_nothing(layers: LayerMap) -> None:
+def test_an_update_of_another_step_or_thread_says_nothing(layers: Labels) -> None:
     update = timed("aten::add_", Phase.OPTIMIZER, layer=None)
     update.counted = counted(update, parts=(Part(1, 1.0),))
     others = [
@@ -138,36 +146,35 @@ def test_an_update_of_another_step_or_thread_says_nothing(layers: LayerMap) -> N
     assert [row.get("layer") for row in build(layers, [update, *others])] == ["0", None, None]
 
 
-def test_a_composite_op_has_time_and_no_work(layers: LayerMap) -> None:
+def test_a_composite_op_has_time_and_no_work(layers: Labels) -> None:
     (row,) = build(layers, [timed("aten::linear", composite=True)])
     assert row[FLOP] == 0.0 and row["bytes_l1"] == 0.0 and row["duration"] == 6e-6
 
 
-def test_an_op_without_a_twin_is_counted_anew_or_missing(layers: LayerMap) -> None:
+def test_an_op_without_a_twin_is_counted_anew_or_missing(layers: Labels) -> None:
     (row,) = build(layers, [timed()], recount=work(7.0))
     assert row[FLOP] == 7.0
     (row,) = build(layers, [timed()])
     assert FLOP not in row, "missing, not zero"
 
 
-def test_an_op_without_a_rule_is_named(layers: LayerMap) -> None:
+def test_an_op_without_a_rule_is_named(layers: Labels) -> None:
     op = timed("aten::odd")
     unknown = Work(
         nominal=None, least=None, bytes_read=8.0, bytes_written=4.0, source=Source.MISSING
     )
     op.counted = counted(op, work=unknown)
-    table = Table(layers, {}, lambda op: None, lambda signature: ())
+    table = Table(lambda: layers, {}, lambda op: None, lambda signature: ())
     (row,) = table.rows([op], [[]], [op.counted])
     assert table.without_rule == {"aten::odd"}
     assert FLOP not in row and row["bytes_l1"] == 12.0
 
 
-def test_kernels_share_the_work_of_their_op(layers: LayerMap) -> None:
+def test_kernels_share_the_work_of_their_op(layers: Labels) -> None:
     op = timed()
     op.counted = counted(op)
     kernels = [
-        Event(f"k{n}", start, end, kind="kernel", device="cuda:0", stream=7)
-        for n, (start, end) in enumerate([(0, 1000), (1000, 4000)])
+        Kernel(f"k{n}", start, end) for n, (start, end) in enumerate([(0, 1000), (1000, 4000)])
     ]
     rows = build(layers, [op, timed("aten::view")], [kernels, []])
     assert [row["kernel"] for row in rows] == ["k0", "k1"], "an op without kernels has no row"

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from hroof.attribution import Counted, Part, Timed
+from hroof.launches.work import Work
 from hroof.profile import bytes_column, flop_column, source_column
 from hroof.traffic import predict
 from hroof.units import MemoryLevel, Phase, Pipe, Precision, Source
-from hroof_torch.counting import Work
-from hroof_torch.events import Event
-from hroof_torch.layers import LOSS, LOSS_NAME, LayerMap
+
+LOSS = -1
+"""Layer number of a loss that is computed outside every layer, and of its backward pass."""
+
+LOSS_NAME = "(loss)"
 
 _ZERO = {
     flop_column(convention, pipe, precision): 0.0
@@ -24,12 +27,29 @@ Row = dict[str, Any]
 Recount = Callable[[Timed], Work | None]
 
 
+class Label(NamedTuple):
+    """A layer as the table names it: its qualified name and its class."""
+
+    name: str
+    type: str
+
+
+class DeviceWork(Protocol):
+    """A kernel, copy or fill that an op started; times in nanoseconds."""
+
+    name: str
+    start: int
+    end: int
+    device: str
+    stream: int
+
+
 @dataclass
 class Table:
     """Builds rows; one instance per profile.
 
     Attributes:
-        layers: Where module calls are.
+        labels: Gives names and classes of the layers by number, when rows are built.
         caches: Capacities for the traffic model.
         recount: Work of a timed op from its own shapes.
         optimizer_parts: Shares by layer of an optimizer op that was not counted, from its signature.
@@ -38,7 +58,7 @@ class Table:
         origin: Nanoseconds of second 0 of the capture.
     """
 
-    layers: LayerMap
+    labels: Callable[[], Sequence[Label]]
     caches: Mapping[MemoryLevel, int]
     recount: Recount
     optimizer_parts: Callable[[Any], tuple[Part, ...]]
@@ -46,16 +66,19 @@ class Table:
     rank: int = 0
     origin: int = 0
     without_rule: set[str] = field(default_factory=set)
-    _names: list[str] = field(default_factory=list)
+    _layers: Sequence[Label] = ()
     _priced: dict[int, Row] = field(default_factory=dict)
     _serves: dict[int, tuple[Part, ...]] = field(default_factory=dict)
     _next: int = 0
 
     def rows(
-        self, ops: Sequence[Timed], device_work: Sequence[list[Event]], counted: Sequence[Counted]
+        self,
+        ops: Sequence[Timed],
+        device_work: Sequence[Sequence[DeviceWork]],
+        counted: Sequence[Counted],
     ) -> list[Row]:
         """Rows of one or more steps, in order of start."""
-        self._names = self.layers.names()
+        self._layers = self.labels()
         self._price(counted)
         self._serves = _spread(ops, [self._known_parts(op) for op in ops])
         on_device = any(device_work)
@@ -106,7 +129,7 @@ class Table:
         }
         return self._split(op, {**base, **self._work(op)})
 
-    def _device_rows(self, op: Timed, work: Sequence[Event]) -> list[Row]:
+    def _device_rows(self, op: Timed, work: Sequence[DeviceWork]) -> list[Row]:
         """One row per kernel; the op's work is shared among its kernels in proportion to their time."""
         total = sum(event.end - event.start for event in work)
         rows: list[Row] = []
@@ -121,7 +144,7 @@ class Table:
             rows += self._split(op, {**self._base(op), **place, **scaled(columns, share), **time})
         return rows
 
-    def unlinked_rows(self, events: Sequence[Event], step: int = -1) -> list[Row]:
+    def unlinked_rows(self, events: Sequence[DeviceWork], step: int = -1) -> list[Row]:
         """Device work whose op is not known: its time counts, its layer and work are missing."""
         rows = []
         for event in events:
@@ -188,7 +211,8 @@ class Table:
             return {}
         if number == LOSS:
             return {"layer": LOSS_NAME, "layer_type": "loss"}
-        return {"layer": self._names[number], "layer_type": self.layers.layers[number].type}
+        label = self._layers[number]
+        return {"layer": label.name, "layer_type": label.type}
 
 
 def _spread(ops: Sequence[Timed], known: Sequence[tuple[Part, ...]]) -> dict[int, tuple[Part, ...]]:

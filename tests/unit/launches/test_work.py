@@ -7,9 +7,9 @@ import math
 
 import pytest
 
+from hroof.launches import Work
 from hroof.traffic import Access, Touch
 from hroof.units import Pipe, Precision, Source
-from hroof_torch.counting import Work
 
 MATRIX, VECTOR = (Pipe.MATRIX, Precision.BF16), (Pipe.VECTOR, Precision.FP32)
 ONE = Touch((Access(1, 8.0, True, False),))
