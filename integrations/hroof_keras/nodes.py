@@ -136,6 +136,7 @@ class Node:
         inputs: Data inputs as ``node:port``; control inputs are left out.
         attrs: ``AttrValue`` messages by name.
         constants: Values of inputs that are constants, by position; the small ones: axes, sizes, paddings.
+        device: Where it is placed, such as ``/device:GPU:0``; empty where that is not known.
     """
 
     name: str
@@ -143,6 +144,7 @@ class Node:
     inputs: tuple[str, ...] = ()
     attrs: Mapping[str, Any] = field(default_factory=dict)
     constants: Mapping[int, Any] = field(default_factory=dict)
+    device: str = ""
 
     def flag(self, name: str, default: bool = False) -> bool:
         """A boolean attribute."""
