@@ -1,0 +1,104 @@
+"""One session of TensorFlow's profiler, in process and without files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hroof_keras import private
+from hroof_keras.events import MARK, Recorded, read_events
+from hroof_keras.xplane import read_space
+
+_LEVEL = 2
+_LEVEL_WITH_SHAPES = 3
+
+RUNNING = "The program's own profiler was running, so hroof took no times beside it"
+STARTED = "The program started its own profiler, so hroof stopped taking times"
+
+
+class Session:
+    """Takes a profile of some steps.
+
+    Only one profiler can run in a process: beside one of the program's own none is started, and when the program
+    starts one, the session ends first. ``foreign`` then says so.
+
+    Args:
+        shapes: Note the shapes of the inputs of every op; costs more with many tiny ops.
+    """
+
+    def __init__(self, shapes: bool) -> None:
+        self.foreign = ""
+        self._shapes = shapes
+        self._session: Any = None
+        self._kept = b""
+        self._unwatch: Callable[[], None] = _nothing
+
+    @property
+    def running(self) -> bool:
+        """Whether a profile is being taken."""
+        return self._session is not None
+
+    def start(self) -> None:
+        """Begin, after all devices have done their work.
+
+        Raises:
+            MissingError: TensorFlow's profiler is not where hroof looks for it.
+        """
+        if private.profiler_runs():
+            self.foreign = RUNNING
+            return
+        private.sync_devices()
+        session = private.profiler_session()
+        try:
+            session.start("", self._options())
+        except Exception as error:
+            if type(error).__name__ != "AlreadyExistsError":
+                raise
+            self.foreign = RUNNING
+            return
+        self._session = session
+        self._unwatch = private.before_profiling(self._give_way)
+        self._raise_level()
+        self.mark_step()
+
+    def _options(self) -> dict[str, int]:
+        level = _LEVEL_WITH_SHAPES if self._shapes else _LEVEL
+        return {"host_tracer_level": level, "python_tracer_level": 0, "device_tracer_level": 1}
+
+    def _raise_level(self) -> None:
+        """TensorFlow ignores the level that was asked for since 2.20."""
+        level = private.trace_level() if self._shapes else None
+        if level is not None and level.value > 0:
+            level.value = _LEVEL_WITH_SHAPES
+
+    def mark_step(self) -> None:
+        """A step ends here, another may begin; waits for all devices."""
+        if self._session is not None:
+            private.sync_devices()
+            private.trace_event(MARK)
+
+    def _give_way(self) -> None:
+        """The program starts a profiler of its own: keep what was seen."""
+        self.foreign = STARTED
+        self._end()
+
+    def _end(self) -> None:
+        session, self._session = self._session, None
+        if session is None:
+            return
+        self._unwatch()
+        private.sync_devices()
+        self._kept = session.stop()
+
+    def stop(self) -> Recorded:
+        """End; safe to call twice. Steps are those between the marks.
+
+        Raises:
+            MissingError: TensorFlow brings no description of its profiles.
+        """
+        self._end()
+        return read_events(read_space(self._kept)) if self._kept else Recorded()
+
+
+def _nothing() -> None:
+    """Nothing to undo."""
