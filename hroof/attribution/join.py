@@ -11,10 +11,17 @@ from hroof.units import Phase
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A layer's share of a launch that serves several layers; the shares of a launch sum to 1."""
+    """A layer's share of a launch that serves several layers; the shares of a launch sum to 1.
+
+    Attributes:
+        layer: Number in the layer map.
+        share: Of the launch.
+        phase: What the part serves, where the parts of a launch serve several phases; else None.
+    """
 
     layer: int | None
     share: float
+    phase: Phase | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,7 +196,7 @@ class Table:
         if not parts:
             owner = op.counted.owner if op.counted is not None else None
             parts = (Part(op.layer if owner is None else owner, 1.0),)
-        return [{**scaled(row, part.share), **self._layer(part.layer)} for part in parts]
+        return [{**scaled(row, part.share), **self._place(part)} for part in parts]
 
     def _known_parts(self, op: Timed) -> tuple[Part, ...]:
         """Shares of an op that serves several layers, as far as its own tensors tell."""
@@ -205,6 +205,11 @@ class Table:
         if op.phase is not Phase.OPTIMIZER or op.layer is not None or op.composite:
             return ()
         return self.optimizer_parts(op.signature)
+
+    def _place(self, part: Part) -> Row:
+        """The columns of a part's layer, and of its phase where it has one of its own."""
+        phase = {} if part.phase is None else {"phase": part.phase.value}
+        return {**self._layer(part.layer), **phase}
 
     def _layer(self, number: int | None) -> Row:
         if number is None:

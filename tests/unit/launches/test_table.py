@@ -117,6 +117,16 @@ def test_an_optimizer_op_is_split(layers: Labels) -> None:
     assert rows[0]["launch_id"] == rows[1]["launch_id"]
 
 
+def test_a_fused_op_is_split_over_phases_too(layers: Labels) -> None:
+    op = timed("fusion.1", Phase.BACKWARD, layer=1)
+    parts = (Part(1, 0.75), Part(2, 0.25, Phase.OPTIMIZER))
+    op.counted = counted(op, parts=parts)
+    rows = build(layers, [op])
+    assert [(row["layer"], row["phase"]) for row in rows] == [("0", "backward"), ("1", "optimizer")]
+    assert [row[FLOP] for row in rows] == [45.0, 15.0]
+    assert rows[0]["launch_id"] == rows[1]["launch_id"]
+
+
 def test_an_optimizer_op_that_was_not_counted_is_split_by_shapes(layers: Labels) -> None:
     op = timed("aten::_foreach_mul_", Phase.OPTIMIZER, layer=None)
     assert shares(build(layers, [op], by_shape=(Part(1, 0.5), Part(2, 0.5)))) == {
