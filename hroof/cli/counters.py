@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import shlex
 import shutil
 import tempfile
@@ -17,7 +18,7 @@ from hroof.cli.planned import Plan, environment_of, plan
 from hroof.cli.results import COUNTERS, TABLE, Results, run_name
 from hroof.cli.target import check_startable, execute, notes_its_start
 from hroof.cli.uncounted import nothing_profiled
-from hroof.collect import nsight
+from hroof.collect import nsight, tsl
 from hroof.collect.nsight import Condition, Outcome
 from hroof.errors import CaptureError, HroofError, MissingError, OutputError, ProfileError
 from hroof.profile import Profile
@@ -219,6 +220,9 @@ def _facts(marks: Iterable[Path], arguments: Arguments) -> dict[str, Any]:
         for name in ("device", "device_name"):  # that of the report is another one
             first.pop(name, None)
     first["nvtx"] = {k: v for run in reversed(runs) for k, v in (run.get("nvtx") or {}).items()}
+    tables = [tsl.read(run["places"]) for run in runs if run.get("places")]
+    if tables:
+        first["places"] = functools.reduce(tsl.Places.joined, tables).table()
     if len(runs) > 1:
         warning = (
             f"{len(runs)} regions or processes were captured; their steps are counted together."

@@ -36,7 +36,8 @@ class Profile:
             step before the captured ones, or null), ``layers`` (list of ``{"name", "type", "depth", "parameters"}`` in
             model order), ``ops_without_rule`` (names), ``model_flop``; where counters were read also ``devices`` (by
             number: ``name``, ``capability``, ``chip``), ``clock`` (hertz of the device while it was profiled),
-            ``nvtx`` (true names behind the messages of ranges).
+            ``nvtx`` (true names behind the messages of ranges), ``places`` (what nodes of TensorFlow serve, see
+            ``hroof.collect.tsl``).
         counters: Raw counters as the tool gave them, in base SI units: ``launch_id``, ``rank`` and one float column
             per metric; None where nothing was counted by hardware.
     """

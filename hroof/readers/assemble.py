@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hroof import counters
+from hroof.collect import tsl
 from hroof.counters import Chip
 from hroof.machine import Machine
 from hroof.profile import Profile
+from hroof.readers.parts import once, split
 from hroof.readers.places import Place, place
 from hroof.readers.raw import Raw
 from hroof.units import Phase
@@ -26,6 +28,7 @@ HOW = {
 }
 LOSS = "(loss)"
 """The layer of a loss that no module computes."""
+_UNNAMED_LOSS = (Phase.LOSS, None)
 _CUT = "A file was cut off; the launches before the cut are here."
 
 
@@ -36,8 +39,8 @@ def profile_of(
 
     Args:
         raw: What the files say.
-        run: What is known of the run already, as ``Profile.run``; its ``nvtx`` gives the true names behind ranges and
-            its ``layers`` their types.
+        run: What is known of the run already, as ``Profile.run``; its ``nvtx`` gives the true names behind ranges,
+            its ``places`` what nodes of TensorFlow serve, and its ``layers`` their types.
         chip: The chip, where the files do not say it.
 
     Returns:
@@ -47,12 +50,13 @@ def profile_of(
     chips = _chips(raw, chip)
     worked = _work(raw, chips)
     places = _places(raw, known)
-    rows = _rows(raw, places, known).join(worked.columns)
+    rows = _rows(raw, places, known, worked.columns)
     first = next(iter(chips.values()), None)
     name = str(_device_facts(raw).get("name") or "")
     machine = counters.machine(raw.counters, first, name=name)
     description = _describe(raw, known, chips, worked.notes, _clock(worked))
-    return Profile.from_rows(rows, description, raw.counters), machine
+    profile = Profile.from_rows(rows, description, raw.counters.loc[rows.index])
+    return once(profile), machine
 
 
 def _chips(raw: Raw, given: Chip | None) -> dict[str, Chip | None]:
@@ -83,7 +87,8 @@ def _work(raw: Raw, chips: Mapping[str, Chip | None]) -> counters.Work:
 
 def _places(raw: Raw, known: Mapping[str, Any]) -> list[Place]:
     """The place of every launch; the last of the states stands for a launch without any."""
-    found = (place(state, known.get("nvtx")) for state in raw.ranges)
+    nodes = tsl.read(known["places"]) if known.get("places") else None
+    found = (place(state, known.get("nvtx"), nodes) for state in raw.ranges)
     states = [*(_of_region(state, known.get("name")) for state in found), Place()]
     return [states[int(number)] for number in raw.launches["ranges"]]
 
@@ -91,21 +96,35 @@ def _places(raw: Raw, known: Mapping[str, Any]) -> list[Place]:
 def _of_region(found: Place, region: object) -> Place:
     """Steps of another region of the program are none of this one; a loss that no module computes has its name."""
     if found.region is not None and region is not None and found.region != region:
-        return dataclasses.replace(found, step=None)
-    if found.phase is Phase.LOSS and found.layer is None:
-        return dataclasses.replace(found, layer=LOSS)
-    return found
+        found = dataclasses.replace(found, step=None)
+    parts = tuple(
+        part._replace(layer=LOSS) if (part.phase, part.layer) == _UNNAMED_LOSS else part
+        for part in found.parts
+    )
+    layer = LOSS if (found.phase, found.layer) == _UNNAMED_LOSS else found.layer
+    return dataclasses.replace(found, layer=layer, parts=parts)
 
 
-def _rows(raw: Raw, places: list[Place], known: Mapping[str, Any]) -> pd.DataFrame:
+def _rows(
+    raw: Raw, places: list[Place], known: Mapping[str, Any], work: pd.DataFrame
+) -> pd.DataFrame:
+    """The rows in order of launches, numbered within their places; parts of a launch have its index."""
+    types = {str(e["name"]): str(e["type"]) for e in known.get("layers") or () if "type" in e}
+    rows = split(_whole(raw, places, types).join(work), places, types)
+    order = ["step", "phase", "recompute", "layer", "op"]
+    numbers = rows[order].reset_index(drop=True).fillna("").groupby(order).cumcount()
+    return rows.assign(ordinal=numbers.to_numpy())
+
+
+def _whole(raw: Raw, places: list[Place], types: Mapping[str, str]) -> pd.DataFrame:
     import pandas as pd
 
     launches = raw.launches
     steps = sorted({found.step for found in places if found.step is not None})
     number = {step: index for index, step in enumerate(steps)}
-    types = {str(e["name"]): str(e["type"]) for e in known.get("layers") or () if "type" in e}
-    rows = pd.DataFrame(
+    return pd.DataFrame(
         {
+            "launch_id": range(len(launches)),
             "launches": launches["launches"],
             "aggregate": launches["aggregate"],
             "rank": _ranks(launches["process"]),
@@ -121,8 +140,6 @@ def _rows(raw: Raw, places: list[Place], known: Mapping[str, Any]) -> pd.DataFra
         },
         index=launches.index,
     )
-    order = ["step", "phase", "recompute", "layer", "op"]
-    return rows.assign(ordinal=rows[order].fillna("").groupby(order).cumcount())
 
 
 def _ranks(processes: pd.Series) -> np.ndarray[Any, Any]:
@@ -130,6 +147,16 @@ def _ranks(processes: pd.Series) -> np.ndarray[Any, Any]:
     import pandas as pd
 
     return np.asarray(pd.factorize(processes)[0])
+
+
+def _scopes(raw: Raw, known: Mapping[str, Any]) -> Iterator[str]:
+    """A sentence where nodes of TensorFlow stand for layers by their names alone."""
+    names = {domain for state in raw.ranges for domain, _ in state.pushed}
+    if tsl.DOMAIN in names and not known.get("places"):
+        yield (
+            "The program left no table of what TensorFlow's nodes serve: layers are called as the scopes of nodes are, "
+            "of phases only backward is told. hroof run --counters leaves one."
+        )
 
 
 def _device_facts(raw: Raw) -> Mapping[str, Any]:
@@ -170,5 +197,10 @@ def _describe(
         "source": dict(raw.facts),
         "status": "complete" if complete else "partial",
         "status_reason": reason,
-        "warnings": [*(known.get("warnings") or ()), *raw.problems, *notes],
+        "warnings": [
+            *(known.get("warnings") or ()),
+            *raw.problems,
+            *_scopes(raw, known),
+            *notes,
+        ],
     }

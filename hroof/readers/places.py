@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hroof.collect import nvtx
+from hroof.collect import nvtx, tsl
 from hroof.readers.raw import Ranges
 from hroof.regions import Kind, Mark
 from hroof.units import Phase
@@ -33,6 +34,8 @@ class Place:
         recompute: Forward work that checkpointing runs again.
         op: Framework op, where the framework marked its ops.
         region: Name of the region; None where no range says so.
+        parts: Phases and layers by share, where it serves several; ``phase`` and ``layer`` are then the first of the
+            largest.
     """
 
     step: int | None = None
@@ -41,21 +44,46 @@ class Place:
     recompute: bool = False
     op: str | None = None
     region: str | None = None
+    parts: tuple[tsl.Share, ...] = ()
 
 
-def place(ranges: Ranges, names: Mapping[str, Mapping[str, Any]] | None = None) -> Place:
+def place(
+    ranges: Ranges,
+    names: Mapping[str, Mapping[str, Any]] | None = None,
+    nodes: tsl.Places | None = None,
+) -> Place:
     """Read the ranges of one launch.
 
     Ranges of the domain ``hroof`` are hroof's own marks and decide. Where there are none, ranges that a program
     marked itself are taken at their word: one named as a phase is the phase, one like ``step 3`` the step, one like
-    ``aten::addmm`` an op, and the innermost of the others is the layer.
+    ``aten::addmm`` an op, and the innermost of the others is the layer. Ranges of TensorFlow's own (``TSL``) say which
+    node of a graph runs, and so the op, and the phase and the layer where the others leave the layer open.
 
     Args:
         ranges: What was open at the launch.
         names: The table of true names of the run that emitted them.
+        nodes: The places of nodes of that run; without it a layer is called as the scope of its node is.
     """
     marks = _marks(ranges, names)
-    return _of_marks(marks) if marks else _of_names(_foreign(ranges))
+    found = _of_marks(marks) if marks else _of_names(_foreign(ranges))
+    node = tsl.running(name for domain, name in ranges.pushed if domain == tsl.DOMAIN)
+    return found if node is None else _at_node(found, node, nodes)
+
+
+def _at_node(found: Place, node: tsl.Running, nodes: tsl.Places | None) -> Place:
+    """What the other ranges say, and where they leave it open what the node says."""
+    found = dataclasses.replace(found, op=found.op or node.op)
+    if found.layer is not None:
+        return found
+    parts = tsl.by_scope(node) if nodes is None else nodes.of(node)
+    if not parts:
+        return found
+    known = tuple(
+        part._replace(phase=found.phase) if part.phase is Phase.OTHER else part for part in parts
+    )
+    most = max(known, key=lambda part: part.share)
+    more = known if len(known) > 1 else ()
+    return dataclasses.replace(found, phase=most.phase, layer=most.layer, parts=more)
 
 
 def _marks(ranges: Ranges, names: Mapping[str, Mapping[str, Any]] | None) -> list[Mark]:
@@ -86,7 +114,8 @@ def _number(text: str) -> int | None:
 
 def _foreign(ranges: Ranges) -> Iterable[str]:
     """Names that a program gave, process-wide ones first, outermost first."""
-    return [name for domain, name in (*ranges.started, *ranges.pushed) if domain != nvtx.DOMAIN]
+    both = (*ranges.started, *ranges.pushed)
+    return [name for domain, name in both if domain not in (nvtx.DOMAIN, tsl.DOMAIN)]
 
 
 def _of_names(names: Iterable[str]) -> Place:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
+import re
 from collections.abc import Callable
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
@@ -144,3 +146,123 @@ def sync_devices() -> None:
     sync = getattr(getattr(tf.test, "experimental", None), "sync_devices", None)
     if sync is not None:
         sync()
+
+
+# --- NVTX -----------------------------------------------------------------------------------------
+
+_ANNOTATIONS = "_ZN3tsl8profiler15AnnotationStack"
+_ENABLE, _GENERATION = f"{_ANNOTATIONS}6EnableEb", f"{_ANNOTATIONS}11generation_E"
+_DOMAIN = "_ZN3tsl8profiler21DefaultProfilerDomainEv"
+
+
+class Annotations:
+    """The switch of TensorFlow's annotations: while it is on, the graph executor names every node that it runs.
+
+    A tool that listens to NVTX hears the names as ranges of the domain ``TSL``; without one they go to TensorFlow's
+    own profiler of devices, which is what the switch is for.
+
+    Raises:
+        AttributeError: This build of TensorFlow does not have it.
+    """
+
+    def __init__(self, library: Any) -> None:
+        try:
+            self._enable, self._domain = library[_ENABLE], library[_DOMAIN]
+            self._generation = ctypes.c_int.in_dll(library, _GENERATION)
+        except ValueError as error:
+            raise AttributeError(str(error)) from error
+        self._enable.argtypes, self._enable.restype = [ctypes.c_bool], None
+        self._domain.argtypes, self._domain.restype = [], ctypes.c_void_p
+
+    @property
+    def on(self) -> bool:
+        """Whether nodes are named now."""
+        return bool(self._generation.value & 1)
+
+    @on.setter
+    def on(self, value: bool) -> None:
+        self._enable(value)
+
+    def heard(self) -> bool:
+        """Whether a tool listens to TensorFlow's own copy of NVTX; never in a build without NVTX."""
+        return self._domain() is not None
+
+
+def annotations() -> Annotations | None:
+    """The switch of annotations; None where this build of TensorFlow has none."""
+    library = framework_library()
+    if library is None:
+        return None
+    try:
+        return Annotations(library)
+    except AttributeError:
+        return None
+
+
+def has_xla_flag(name: str) -> bool:
+    """Whether XLA has an option of this name. It ends the process over one in ``XLA_FLAGS`` that it does not have.
+
+    No function tells without reading the variable for good, so the name is looked for in the library.
+    """
+    import tensorflow as tf
+
+    folder = Path(tf.sysconfig.get_lib())
+    for path in sorted(folder.glob("libtensorflow_cc.*")):
+        with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as library:
+            if library.find(f"\0{name}\0".encode()) >= 0:
+                return True
+    return False
+
+
+# --- Layers and graphs ----------------------------------------------------------------------------
+
+_SCRATCH = "scratch_graph"
+_AUTO_NAME = "keras.src.utils.naming"
+
+
+def sublayers(layer: Any) -> list[Any]:
+    """The layers that a Keras layer holds directly."""
+    return list(getattr(layer, "_layers", ()))
+
+
+def own_weights(layer: Any) -> list[Any]:
+    """The weights of a Keras layer that no layer below it holds."""
+    below = {id(weight) for child in sublayers(layer) for weight in child.weights}
+    return [weight for weight in layer.weights if id(weight) not in below]
+
+
+def is_keras_own(kind: type) -> bool:
+    """Whether a class comes with Keras."""
+    return kind.__module__.split(".")[0] in ("keras", "tf_keras")
+
+
+def has_made_up_name(layer: Any) -> bool:
+    """Whether a layer's name is the one that Keras makes from its class, perhaps with a number."""
+    to_snake_case = getattr(_module(_AUTO_NAME), "to_snake_case", None)
+    if to_snake_case is None:
+        return False
+    made_up = to_snake_case(type(layer).__name__)
+    return re.fullmatch(rf"{re.escape(made_up)}(_\d+)?", layer.name) is not None
+
+
+def is_scratch(graph: Any) -> bool:
+    """Whether a graph, or one around it, only serves Keras to infer shapes: its ops never run."""
+    while graph is not None:
+        if str(getattr(graph, "name", "")).startswith(_SCRATCH):
+            return True
+        graph = getattr(graph, "outer_graph", None)
+    return False
+
+
+def outermost_graph(graph: Any) -> Any:
+    """The graph of the function that is called from outside any, by way of the graphs of loops and inner functions."""
+    while hasattr(getattr(graph, "outer_graph", None), "outer_graph"):
+        graph = graph.outer_graph
+    return graph
+
+
+def default_graph() -> Any:
+    """The graph that ops go into now."""
+    import tensorflow as tf
+
+    return tf.compat.v1.get_default_graph()

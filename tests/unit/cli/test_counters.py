@@ -22,10 +22,11 @@ import pytest
 
 from hroof.cli import counters, results, show, target
 from hroof.cli import run as run_verb
-from hroof.collect import nsight
+from hroof.collect import nsight, tsl
 from hroof.collect.nsight import Watch
 from hroof.machine import Machine
 from hroof.profile import Profile
+from hroof.units import Phase
 
 # Isolated, so that the start-up hook waits for the program.
 NCU = """#!{python} -I
@@ -279,6 +280,22 @@ def test_several_regions_become_one_result(hroof: Any, ncu: Ncu, program: Progra
     assert not Path("o-2").exists()
     assert not Path("o-rank1").exists()
     assert any("3 regions or processes" in text for text in Profile.load("o").run["warnings"])
+
+
+def test_places_of_several_regions_are_joined(
+    hroof: Any, ncu: Ncu, program: Program, tmp_path: Path
+) -> None:
+    prepared = tmp_path / "prepared" / "marks"
+    known = tsl.Places({"net/fc/MatMul": (tsl.Share(Phase.FORWARD, "fc"),)})
+    marks = Profile.load(prepared)
+    marks.replace(run={**marks.run, "places": known.table()}).save(prepared, force=True)
+    ncu.does(table=table().replace("hroof:L1|p=forward|a:", "TSL:net/fc/MatMul:MatMul:"))
+    done = hroof("run", "--counters", "--out", "o", "--", *program(("", "-2")))
+    assert done.status == 0, done.err
+    saved = Profile.load("o")
+    assert tsl.read(saved.run["places"]) == known
+    assert saved.launches["layer"].tolist() == ["fc"] * 2
+    assert saved.launches["op"].tolist() == ["MatMul"] * 2
 
 
 def test_without_names_ranges_speak_for_themselves(hroof: Any, ncu: Ncu, program: Program) -> None:

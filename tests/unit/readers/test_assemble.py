@@ -8,10 +8,13 @@ import pandas as pd
 import pytest
 
 from hroof import counters
+from hroof.collect import tsl
 from hroof.collect.nvtx import Names
+from hroof.errors import ProfileError
 from hroof.profile import Profile
 from hroof.readers import Ranges, Raw, profile_of
 from hroof.regions import Kind, Mark
+from hroof.units import Phase
 
 BASIC = {
     "gpu__time_duration.sum": 1e-5,
@@ -175,3 +178,71 @@ def test_peaks_in_the_counters_become_the_machine() -> None:
 def test_aggregates_stay_aggregates() -> None:
     profile, _ = profile_of(raw({"launches": 12.0, "aggregate": True}))
     assert table(profile, "launches", "aggregate") == [(12.0, True)]
+
+
+# --- nodes of TensorFlow ------------------------------------------------------------------------
+
+TABLE = tsl.Places(
+    {
+        "net/fc/MatMul": (tsl.Share(Phase.FORWARD, "fc"),),
+        "loss/Sum": (tsl.Share(Phase.LOSS, None),),
+    },
+    {
+        "m": {
+            "fusion.1": (
+                tsl.Share(Phase.FORWARD, "fc", 0.75),
+                tsl.Share(Phase.LOSS, None, 0.25),
+            )
+        }
+    },
+).table()
+
+
+def on_thread(*messages: str) -> Ranges:
+    """Ranges of TensorFlow on a thread, within step 5."""
+    return Ranges(tuple(("TSL", message) for message in messages), (("hroof", "S1|5"),))
+
+
+def test_nodes_have_the_places_that_the_run_left() -> None:
+    ranges = (on_thread("net/fc/MatMul:MatMul"), on_thread("loss/Sum:Sum"), on_thread("x/y:Add"))
+    launches = raw(*({"ranges": at} for at in (0, 1, 2)), ranges=ranges)
+    layers = [{"name": "fc", "type": "Dense"}]
+    profile, _ = profile_of(launches, {"places": TABLE, "nvtx": {}, "layers": layers})
+    assert table(profile, "step", "phase", "layer", "layer_type", "op") == [
+        (0, "forward", "fc", "Dense", "MatMul"),
+        (0, "loss", "(loss)", None, "Sum"),
+        (0, "other", None, None, "Add"),
+    ]
+    assert profile.run["places"] == TABLE
+
+
+def test_a_fused_launch_is_shared_and_counted_once() -> None:
+    fused = on_thread("XlaModule:#hlo_module=m#", "Thunk:#hlo_op=fusion.1#")
+    launches = raw({"ranges": 0}, {"ranges": 0}, {"ranges": -1}, ranges=(fused,))
+    profile, _ = profile_of(launches, {"places": TABLE})
+    assert table(profile, "launch_id", "phase", "layer", "launches", "ordinal") == [
+        (0, "forward", "fc", 0.75, 0),
+        (0, "loss", "(loss)", 0.25, 0),
+        (1, "forward", "fc", 0.75, 1),
+        (1, "loss", "(loss)", 0.25, 1),
+        (2, "other", None, 1.0, 0),
+    ]
+    assert profile.launches["bytes_dram"].sum() == pytest.approx(3 * 6400.0)
+    assert profile.launches["duration"].sum() == pytest.approx(3e-5)
+    assert profile.counters is not None
+    assert profile.counters["launch_id"].tolist() == [0, 1, 2]
+
+
+def test_layers_that_are_only_scopes_are_told() -> None:
+    launches = raw({"ranges": 0}, ranges=(on_thread("net_1/fc_1/MatMul:MatMul"),))
+    profile, _ = profile_of(launches)
+    assert table(profile, "layer", "op") == [("net_1/fc_1", "MatMul")]
+    assert any("scopes of nodes" in text for text in profile.run["warnings"])
+    known, _ = profile_of(launches, {"places": TABLE})
+    assert not any("scopes of nodes" in text for text in known.run["warnings"])
+    assert table(known, "layer", "op") == [(None, "MatMul")]
+
+
+def test_a_damaged_table_of_places_is_told() -> None:
+    with pytest.raises(ProfileError, match="places"):
+        profile_of(raw({}), {"places": {"parts": []}})

@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 
+from hroof.collect import tsl
 from hroof.errors import MissingError, ProfileError
-from hroof.readers import ncu_rep
+from hroof.readers import ncu_rep, profile_of
 from hroof.readers.ncu_rep import container, reading
 from hroof.readers.raw import Ranges
+from hroof.units import Phase
 
 Values = Mapping[str, tuple[Any, str]]
 """Metric → (value, unit); a value is a number, a text, None, or a dictionary of instances."""
@@ -413,6 +415,16 @@ def test_ranges_are_kept_by_domain_and_order(saved: Any) -> None:
     )
     assert raw.ranges == (expected, Ranges())
     assert list(raw.launches["ranges"]) == [0, 0, 1]
+
+
+def test_nodes_of_tensorflow_become_layers(saved: Any) -> None:
+    nodes = ("while:While", "while/body/net/fc/MatMul:MatMul")
+    state = [Domain("TSL", nodes), Domain("hroof", (), ("S1|4",))]
+    raw = ncu_rep.read(saved([Result(values=WHERE, domains=state)]))
+    known = tsl.Places({"while/body/net/fc/MatMul": (tsl.Share(Phase.FORWARD, "fc"),)})
+    profile, _ = profile_of(raw, {"places": known.table()})
+    row = profile.launches.iloc[0]
+    assert (row["step"], row["phase"], row["layer"], row["op"]) == (0, "forward", "fc", "MatMul")
 
 
 def test_a_launch_outside_of_all_ranges_is_told_from_a_report_without_nvtx(saved: Any) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hroof.collect import tsl
 from hroof.collect.nvtx import Names
 from hroof.readers.places import Place, place
 from hroof.readers.raw import Ranges
@@ -93,3 +94,60 @@ def test_process_wide_ranges_are_outside_those_of_the_thread() -> None:
 
 def test_foreign_messages_in_the_domain_of_hroof_are_passed_over() -> None:
     assert place(Ranges(pushed=(("hroof", "not ours"),))) == Place()
+
+
+# --- TensorFlow's own ranges ----------------------------------------------------------------------
+
+FC = (tsl.Share(Phase.BACKWARD, "fc"),)
+FUSED = (tsl.Share(Phase.BACKWARD, "fc", 0.25), tsl.Share(Phase.FORWARD, "conv", 0.75))
+NODES = tsl.Places({"net/fc/MatMul": FC}, {"m": {"fusion.1": FUSED}})
+NODE = ("TSL", "net/fc/MatMul:MatMul")
+
+
+def test_a_node_tells_op_phase_and_layer_where_steps_come_from_hroof() -> None:
+    ranges, names = own(REGION, STEP)
+    found = place(Ranges(pushed=(NODE,), started=ranges), names.table(), NODES)
+    assert found == Place(6, Phase.BACKWARD, "fc", op="MatMul", region="train")
+
+
+def test_a_layer_that_hroof_marked_stays() -> None:
+    ranges, names = own(STEP, layer("mine"))
+    found = place(Ranges(pushed=(*ranges[1:], NODE), started=ranges[:1]), names.table(), NODES)
+    assert found == Place(6, Phase.FORWARD, "mine", op="MatMul")
+
+
+def test_a_node_that_the_run_does_not_know_has_its_op_and_the_phase_around_it() -> None:
+    ranges, names = own(STEP, BACKWARD)
+    unknown = ("TSL", "AddN_3:AddN")
+    found = place(Ranges(pushed=(unknown,), started=ranges), names.table(), NODES)
+    assert found == Place(6, Phase.BACKWARD, None, op="AddN")
+
+
+def test_a_phase_that_the_node_leaves_open_is_the_one_around_it() -> None:
+    ranges, names = own(STEP, BACKWARD)
+    nodes = tsl.Places({"net/fc/MatMul": (tsl.Share(Phase.OTHER, "fc"),)})
+    found = place(Ranges(pushed=(NODE,), started=ranges), names.table(), nodes)
+    assert (found.phase, found.layer) == (Phase.BACKWARD, "fc")
+
+
+def test_a_fused_instruction_has_parts_and_stands_at_the_largest() -> None:
+    pushed = (("TSL", "XlaModule:#hlo_module=m#"), ("TSL", "Thunk:#hlo_op=fusion.1#"))
+    found = place(Ranges(pushed=pushed), None, NODES)
+    assert found == Place(None, Phase.FORWARD, "conv", op="fusion", parts=FUSED)
+
+
+def test_without_a_table_a_node_stands_for_its_scope() -> None:
+    found = place(Ranges(pushed=(("TSL", "gradient_tape/net_1/fc_1/MatMul:MatMul"),)))
+    assert found == Place(phase=Phase.BACKWARD, layer="net_1/fc_1", op="MatMul")
+
+
+def test_names_that_the_program_gave_come_before_those_of_nodes() -> None:
+    pushed = (("mine", "encoder"), NODE)
+    assert place(Ranges(pushed=pushed)) == Place(layer="encoder", op="MatMul")
+    assert place(Ranges(pushed=pushed), None, NODES).layer == "encoder"
+
+
+def test_passes_of_the_compiler_are_no_layers() -> None:
+    pushed = (("TSL", "XlaCompile:#module=m#"), ("TSL", "XlaPass:#name=dce#"))
+    assert place(Ranges(pushed=pushed)) == Place()
+    assert place(Ranges(pushed=(NODE, *pushed)), None, NODES).layer == "fc"

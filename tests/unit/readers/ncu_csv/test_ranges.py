@@ -70,6 +70,21 @@ def test_a_message_that_repeats_the_name_shows_where_it_ends(
     assert pushed(f"5  {block(name, message=name)} ", NEW_PUSH) == ((DEFAULT, name),)
 
 
+NODES = (
+    "StatefulPartitionedCall/net_1/fc_1/MatMul:MatMul",
+    "XlaModule:#prefix=jit(f)/,hlo_module=jit_f,program_id=7#",
+    "Thunk:#name=jvp(fc)/dot_general[dims=(((1,), (0,)), ((), ()))],hlo_op=fusion.3#",
+)
+
+
+@pytest.mark.parametrize("repeated", [True, False])
+def test_nodes_of_tensorflow_are_read_whole(block: Callable[..., str], repeated: bool) -> None:
+    blocks = (block(name, "TSL", name if repeated else "none") for name in NODES)
+    cell = f"77  {'  '.join(blocks)} "
+    assert readable(cell)
+    assert pushed(cell, NEW_PUSH) == tuple(("TSL", name) for name in NODES)
+
+
 @pytest.mark.parametrize("name", ["two words", "ünï", "a, b", "a\nb", "it's", "x  y", "[0]/*"])
 def test_other_signs_in_a_name_do_not_matter(block: Callable[..., str], name: str) -> None:
     cell = f"5  {block('outer')}  {block(name)} "
