@@ -25,7 +25,7 @@ PER_OUTPUT = _table(
     1: Asinh Acosh Atanh Atan2 Erf Erfc Erfinv Ndtri Lgamma Digamma Polygamma Zeta Igamma Igammac Betainc
     1: BesselI0 BesselI0e BesselI1 BesselI1e Ceil Floor Round Rint Maximum Minimum ClipByValue Angle Conj
     1: Relu Relu6 LeakyRelu ReluGrad Relu6Grad LeakyReluGrad BiasAdd BiasAddV1 Cumsum Cumprod LinSpace
-    1: Range MulNoNan DivNoNan Dilation2D ResizeNearestNeighborGrad
+    1: Range MulNoNan DivNoNan ResizeNearestNeighborGrad
     2: SquaredDifference SqrtGrad Xlogy Xlog1py Xdivy NextAfter
     3: Sigmoid SigmoidGrad TanhGrad Elu EluGrad Selu SeluGrad Softplus SoftplusGrad Softsign RsqrtGrad
     3: InvGrad ReciprocalGrad CumulativeLogsumexp

@@ -1,0 +1,1 @@
+"""FLOP rules, one module per family of ops."""
