@@ -33,13 +33,13 @@ def _module(name: str) -> Any:
 
 
 def profiler_session() -> Any:
-    """A new session of TensorFlow's profiler: ``start(folder, options)``, ``stop() -> bytes``.
+    """A new session of TensorFlow's profiler: ``start(folder, options)``, then ``export_to_tb()``.
 
     Raises:
         MissingError: This version of TensorFlow has no such session.
     """
     kind = getattr(_module(_PROFILER), "ProfilerSession", None)
-    if kind is None or not hasattr(kind, "stop"):
+    if kind is None or not hasattr(kind, "export_to_tb"):
         raise MissingError(
             "TensorFlow's profiler was not found where hroof looks for it, so no times can be taken.",
             "Use a version of TensorFlow that hroof was tested with (2.19 to 2.21).",
@@ -266,3 +266,66 @@ def default_graph() -> Any:
     import tensorflow as tf
 
     return tf.compat.v1.get_default_graph()
+
+
+def optimizer_classes() -> list[type]:
+    """The classes of Keras with an ``apply`` of their own through which optimizers update their variables."""
+    import keras
+
+    kinds = [*keras.optimizers.Optimizer.__mro__, keras.optimizers.LossScaleOptimizer]
+    return [kind for kind in kinds if "apply" in vars(kind)]
+
+
+# --- Executions -----------------------------------------------------------------------------------
+
+
+def model_of(source: Any) -> Any:
+    """The model that a list of callbacks, or a callback, belongs to.
+
+    Their public ``model`` would copy the state of a whole model on jax, at every call.
+    """
+    return getattr(source, "_model", None)
+
+
+def optimizer_steps(model: Any) -> int | None:
+    """Steps that a model's optimizer has done; None where that is not known."""
+    iterations = getattr(getattr(model, "optimizer", None), "iterations", None)
+    try:
+        return None if iterations is None else int(iterations)
+    except (TypeError, ValueError):
+        return None
+
+
+def is_traced() -> bool:
+    """Whether what runs now only builds a graph."""
+    import keras
+
+    if keras.backend.backend() != "tensorflow":
+        return False
+    import tensorflow
+
+    return not tensorflow.executing_eagerly()
+
+
+def collect_graphs(on: bool) -> None:
+    """Let TensorFlow keep the graphs of functions that it instantiates, or no longer."""
+    from tensorflow.python.eager import context
+
+    if on:
+        context.context().enable_graph_collection()
+    else:
+        context.context().disable_graph_collection()
+
+
+def collected() -> Any:
+    """The ``RunMetadata`` with the graphs that were kept since collection began or this was last asked."""
+    from tensorflow.python.eager import context
+
+    return context.context().export_run_metadata()
+
+
+def array(tensor: Any) -> Any:
+    """The NumPy array in a ``TensorProto``."""
+    import tensorflow as tf
+
+    return tf.make_ndarray(tensor)

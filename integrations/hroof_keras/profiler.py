@@ -1,8 +1,16 @@
-"""One session of TensorFlow's profiler, in process and without files."""
+"""One session of TensorFlow's profiler, in process.
+
+The session's own ``stop()`` gives a trace for a viewer, without compiled programs; its export has the whole profile, so
+that is written to a folder for the time of reading it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from hroof_keras import private
@@ -30,6 +38,7 @@ class Session:
         self.foreign = ""
         self._shapes = shapes
         self._session: Any = None
+        self._folder: Any = None
         self._kept = b""
         self._unwatch: Callable[[], None] = _nothing
 
@@ -49,9 +58,12 @@ class Session:
             return
         private.sync_devices()
         session = private.profiler_session()
+        self._folder = tempfile.TemporaryDirectory(prefix="hroof-", ignore_cleanup_errors=True)
         try:
-            session.start("", self._options())
+            with _quiet_stderr():
+                session.start(self._folder.name, self._options())
         except Exception as error:
+            self._folder.cleanup()
             if type(error).__name__ != "AlreadyExistsError":
                 raise
             self.foreign = RUNNING
@@ -80,25 +92,46 @@ class Session:
     def _give_way(self) -> None:
         """The program starts a profiler of its own: keep what was seen."""
         self.foreign = STARTED
-        self._end()
+        self.end()
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Let the profiler go; safe to call twice."""
         session, self._session = self._session, None
         if session is None:
             return
         self._unwatch()
         private.sync_devices()
-        self._kept = session.stop()
+        with self._folder as folder:
+            with _quiet_stderr():
+                session.export_to_tb()
+            files = sorted(Path(folder).rglob("*.xplane.pb"))
+            self._kept = b"".join(path.read_bytes() for path in files)
 
     def stop(self) -> Recorded:
-        """End; safe to call twice. Steps are those between the marks.
+        """End, and read what was seen. Steps are those between the marks.
 
         Raises:
             MissingError: TensorFlow brings no description of its profiles.
         """
-        self._end()
+        self.end()
         return read_events(read_space(self._kept)) if self._kept else Recorded()
 
 
 def _nothing() -> None:
     """Nothing to undo."""
+
+
+@contextlib.contextmanager
+def _quiet_stderr() -> Iterator[None]:
+    """Hide what TensorFlow writes to standard error whenever a session begins and ends, unless the user asked for more."""
+    if os.environ.get("TF_CPP_VMODULE") or os.environ.get("TF_CPP_MAX_VLOG_LEVEL"):
+        yield
+        return
+    saved, sink = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(sink, 2)
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(sink)
