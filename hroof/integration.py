@@ -89,14 +89,26 @@ class StepSink(Protocol):
     skip: int
     steps: int
 
-    def boundary(self, *, count: int = 1, clean: bool = True, explicit: bool = False) -> None:
+    def boundary(
+        self, *, count: int = 1, clean: bool = True, explicit: bool = False, at_once: bool = False
+    ) -> None:
         """Steps have ended.
 
         Args:
             count: How many, since the last call.
             clean: The last of them ends just now, so that another may begin; otherwise it was noticed late.
             explicit: The program said so itself.
+            at_once: They were one execution, as the program wants it: they are skipped, counted or timed together.
         """
+
+    def pause(self) -> None:
+        """What comes now, up to ``resume()``, belongs to no step; ignored where the program tells steps itself."""
+
+    def resume(self, count: int = 1) -> None:
+        """After ``pause()``: the next step begins now, or ``count`` of them at once."""
+
+    def forget_steps(self) -> None:
+        """The steps told so far were others than those that the region is about; while they are skipped."""
 
     def let_pass(self) -> bool:
         """The short way of ``boundary()``, for the thread that said the last one.
@@ -168,6 +180,15 @@ class Integration(Protocol):
             sizes: Bytes that each thread is to touch.
         """
 
+    def in_use(self) -> bool:
+        """Whether the program computes with the framework, which it may only have imported.
+
+        Asked where several are imported; an integration may do without.
+        """
+
+    def measures_for(self) -> Sequence[str]:
+        """Other integrations whose framework is measured through this one just now; it may do without."""
+
     def watch_program(self, begin: Callable[[], object]) -> None:
         """Call ``begin`` at the first sign of work in a program that has no region of its own."""
 
@@ -202,9 +223,48 @@ def load(name: str) -> Integration:
 
 
 def active() -> list[Integration]:
-    """The integrations whose framework this program has imported already."""
-    return [
-        load(name)
-        for name, point in sorted(known().items())
-        if point.module.removeprefix("hroof_") in sys.modules
-    ]
+    """The integrations whose framework this program has imported already, each once.
+
+    Where several are, one that cannot be imported is left out.
+
+    Raises:
+        MissingError: The only ones that there are cannot be imported.
+    """
+    points = sorted((name, point) for name, point in known().items() if name in sys.modules)
+    names = {point.module: name for name, point in reversed(points)}
+    found, problem = [], None
+    for name in sorted(names.values()):
+        try:
+            found.append(load(name))
+        except MissingError as error:
+            problem = error
+    if problem is not None and not found:
+        raise problem
+    return found
+
+
+def candidates(name: str | None = None) -> list[Integration]:
+    """The integrations that may measure this program: more than one where several frameworks are imported.
+
+    Args:
+        name: The one that was asked for.
+
+    Raises:
+        UsageError: No integration has this name.
+        MissingError: Its framework is not installed, or broken.
+    """
+    if name is not None:
+        return [load(name)]
+    found = active()
+    covered = {other for one in found for other in _asked(one, "measures_for", ())}
+    return [one for one in found if getattr(one, "FRAMEWORK", "") not in covered]
+
+
+def uses(one: Integration) -> bool:
+    """Whether the program computes with the framework of an integration, as far as that can tell."""
+    return bool(_asked(one, "in_use", True))
+
+
+def _asked(one: Integration, question: str, default: Any) -> Any:
+    """What an integration says of itself, if it has an answer."""
+    return getattr(one, question, lambda: default)()

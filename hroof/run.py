@@ -202,6 +202,7 @@ def region(
     steps: int = 3,
     out: str | Path | None = None,
     show: bool = True,
+    framework: str | None = None,
 ) -> Run:
     """Measure a part of a program: a context manager and a decorator.
 
@@ -216,6 +217,8 @@ def region(
         steps: Steps to time.
         out: Folder for the result; by default a new one under ``hroof-runs``.
         show: Print the report to standard error when the block ends.
+        framework: ``torch`` or ``keras``: which one is measured, where a program uses both; by default the one whose
+            steps are seen first.
 
     Returns:
         The run; ``run.report()`` gives the report as text.
@@ -223,7 +226,8 @@ def region(
     Raises:
         UsageError: ``skip`` or ``steps`` cannot be.
     """
-    return Run(name="region" if name is None else name, skip=skip, steps=steps, out=out, show=show)
+    called = "region" if name is None else name
+    return Run(called, skip, steps, out=out, show=show, framework=framework)
 
 
 def _listen_for_tools() -> None:

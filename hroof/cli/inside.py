@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import os
 import signal
 import sys
@@ -15,7 +14,7 @@ from typing import Any
 from hroof import integration
 from hroof.errors import HroofError
 from hroof.integration import Stage
-from hroof.regions import open_regions, switched_off
+from hroof.regions import open_regions, steps_in_words, still_interrupted, switched_off
 from hroof.run import Run, forget_progress, program_name
 
 
@@ -61,7 +60,7 @@ class StandIn(Run):
         error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
         self.__exit__(type(error) if error is not None else None, error, None)
         if isinstance(error, KeyboardInterrupt):
-            _still_interrupted()
+            still_interrupted()
 
     def drop(self) -> None:
         """End without a result; one that was saved already goes too."""
@@ -77,29 +76,18 @@ class StandIn(Run):
         """As for every region, but the call that would fit is one of the command line."""
         if error is not None or self._capture is None:
             return super()._why(error)
-        seen = self.finished_steps
+        short = self._shortfall()
         saw = (
-            f"The program did {seen} step{'' if seen == 1 else 's'} and needs {self._needs()}. "
+            f"The program did {steps_in_words(short.seen)} and needs {short.needs()}. "
             f"{self._capture.seen()}"
         )
         call = "hroof run --counters" if self.only_marks else "hroof run"
-        fitting = self._fitting(
-            least=1
-        )  # the region opens in the first step, which counts as skipped
+        # The region opens in the first step, which counts as skipped.
+        fitting = short.fitting(least=1)
         if fitting is None:
-            few = self._counted_steps() + 2
+            few = short.at_once * (short.counted + 2)
             return f"{saw} Let it do at least {few} steps, and call {call} --skip 1 --steps 1."
         return f"{saw} This would fit: {call} --skip {fitting[0]} --steps {fitting[1]}."
-
-
-def _still_interrupted() -> None:
-    """Let Python end by SIGINT, as it does after an interrupt that nothing handled.
-
-    It notes such an interrupt when the code that it runs from text ends, and forgets it when other
-    such code runs, as many imports do.
-    """
-    with contextlib.suppress(KeyboardInterrupt):
-        exec("raise KeyboardInterrupt")
 
 
 class _Terminated(HroofError):

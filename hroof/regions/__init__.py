@@ -1,9 +1,11 @@
 """Regions: what a program marks of itself, the capture schedule, and who listens."""
 
+from hroof.regions.interrupts import still_interrupted
 from hroof.regions.marked import MARKS_ONLY, only_marked, what_was_marked
 from hroof.regions.marks import Kind, Listener, Mark, listen, listeners, unlisten
 from hroof.regions.outcome import HroofWarning, Outcome, Status
 from hroof.regions.region import Region, open_regions, step, when_opening
+from hroof.regions.shortfall import steps_in_words
 from hroof.regions.switches import marks_only, switched_off, unknown_value
 
 __all__ = [
@@ -21,6 +23,8 @@ __all__ = [
     "only_marked",
     "open_regions",
     "step",
+    "steps_in_words",
+    "still_interrupted",
     "switched_off",
     "unknown_value",
     "unlisten",

@@ -21,3 +21,13 @@ def uninterrupted() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def still_interrupted() -> None:
+    """Let Python end by SIGINT, as it does after an interrupt that nothing handled.
+
+    It notes such an interrupt when the code that it runs from text ends, and forgets it when other
+    such code runs, as many imports do. For what is called at the end of the program.
+    """
+    with contextlib.suppress(KeyboardInterrupt):
+        exec("raise KeyboardInterrupt")

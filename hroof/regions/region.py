@@ -14,10 +14,12 @@ from hroof import integration
 from hroof.errors import HroofError, UsageError
 from hroof.integration import Capture, Stage
 from hroof.regions import marks
+from hroof.regions.choosing import Choosing
 from hroof.regions.interrupts import uninterrupted
 from hroof.regions.marks import Kind, Mark
 from hroof.regions.outcome import Outcome, Status, tell
 from hroof.regions.pace import Pace
+from hroof.regions.shortfall import Shortfall, steps_in_words
 from hroof.regions.switches import marks_only, switched_off
 from hroof.regions.wrapping import inside
 
@@ -65,6 +67,7 @@ class Region:
         skip: Steps to let pass first (warm-up, compilation).
         steps: Steps to time after one step that is counted.
         on_end: Called with the outcome when the region's capture is over.
+        framework: Which integration measures, by name; by default the one whose framework the program uses.
         only_marks: A tool outside the process measures (``HROOF=marks``): no step is counted, and ``steps`` are
             marked right after ``skip``. Known once the region is entered.
     """
@@ -78,6 +81,9 @@ class Region:
     explicit: bool = False
     stage: Stage = Stage.SKIP
     only_marks: bool = False
+    framework: str | None = None
+    _at_once: int = 1
+    _gap: bool = False
     _capture: Capture | None = None
     _entered: int = 0
     _owns: bool = False
@@ -157,7 +163,9 @@ class Region:
             self._fail(error)
 
     def _begin_capture(self) -> Capture | None:
-        found = integration.active()
+        found = integration.candidates(self.framework)
+        if len(found) > 1:
+            return Choosing(self, found)
         return found[0].capture(self) if found else None
 
     def _close(self, error: BaseException | None) -> None:
@@ -187,14 +195,18 @@ class Region:
             self._owns = False
             _collecting.release()
 
-    def boundary(self, *, count: int = 1, clean: bool = True, explicit: bool = False) -> None:
+    def boundary(
+        self, *, count: int = 1, clean: bool = True, explicit: bool = False, at_once: bool = False
+    ) -> None:
         """Steps have ended; see ``hroof.integration.StepSink``. Never raises into the program."""
         with self._lock:
             if self.explicit and not explicit:
                 return
             first_word = explicit and not self.explicit
             self.explicit = self.explicit or explicit
+            self._gap = self._gap and not explicit
             self._patience = 0
+            self._at_once = max(self._at_once, count if at_once else 1)
             if first_word and self.finished_steps:
                 return  # the optimizer step of this same step has been counted already
             self.finished_steps += count
@@ -205,7 +217,7 @@ class Region:
             if self._capture is None or not self._owns or self.stage is Stage.DONE:
                 return
             try:
-                self._advance(count, clean)
+                self._advance(count, clean, at_once)
             except BaseException as error:
                 self._fail(error)
 
@@ -218,19 +230,41 @@ class Region:
         self._pace.step_ended(1)
         return True
 
-    def _advance(self, count: int, clean: bool) -> None:
+    def pause(self) -> None:
+        """What comes now belongs to no step; see ``hroof.integration.StepSink``."""
+        with self._lock:
+            self._gap = not self.explicit
+            if self._gap:
+                self._end_step_mark()
+
+    def resume(self, count: int = 1) -> None:
+        """The next steps begin, ``count`` of them at once; see ``hroof.integration.StepSink``."""
+        with self._lock:
+            if self._gap:
+                self._gap = False
+                self._begin_step_mark(count)
+
+    def forget_steps(self) -> None:
+        """What was told was no step of what the region is about; only before one is captured."""
+        with self._lock:
+            if self.stage is Stage.SKIP:
+                self.finished_steps, self._patience, self._at_once = 0, 0, 1
+                self._pace = Pace()
+
+    def _advance(self, count: int, clean: bool, at_once: bool) -> None:
         """Move along skip → count → time → done; without count where only marks are made."""
         assert self._capture is not None
         if not clean:
             self._blurred = True
             return
-        if (count > 1 or self._blurred) and self.stage in (Stage.COUNT, Stage.TIME):
+        mixed = self._blurred or (count > 1 and not at_once)
+        if mixed and self.stage in (Stage.COUNT, Stage.TIME):
             self._timed = 0
             self._set(self.stage)  # several steps were taken for one: once more
         elif self.stage is Stage.COUNT:
             self._set(Stage.TIME)
         elif self.stage is Stage.TIME:
-            self._timed += 1
+            self._timed += count
             if self._timed >= self.steps:
                 with uninterrupted():
                     self._finish(None)
@@ -254,10 +288,11 @@ class Region:
         self._capture.stage(stage)
         self._begin_step_mark()
 
-    def _begin_step_mark(self) -> None:
+    def _begin_step_mark(self, count: int = 1) -> None:
         self._end_step_mark()
-        if self.stage in (Stage.COUNT, Stage.TIME):
-            self._step_handles = marks.start(Mark(Kind.STEP, str(self.finished_steps)))
+        if self.stage in (Stage.COUNT, Stage.TIME) and not self._gap:
+            last = f"-{self.finished_steps + count - 1}" if count > 1 else ""
+            self._step_handles = marks.start(Mark(Kind.STEP, f"{self.finished_steps}{last}"))
 
     def _end_step_mark(self) -> None:
         handles, self._step_handles = self._step_handles, ()
@@ -307,15 +342,13 @@ class Region:
         )
         reason = "" if enough else self._why(error)
         if profile is not None:
-            profile = profile.replace(
-                run={
-                    **profile.run,
-                    "name": self.name,
-                    "status": str(status),
-                    "status_reason": reason,
-                    "undisturbed_step": self._pace.median(),
-                }
-            )
+            known = {
+                "name": self.name,
+                "status": str(status),
+                "status_reason": reason,
+                "undisturbed_step": self._pace.median(),
+            }
+            profile = profile.replace(run={**profile.run, **known})
         self.outcome = Outcome(status, profile, reason)
         if self.on_end is not None:
             self.on_end(self, self.outcome)
@@ -323,36 +356,17 @@ class Region:
     def _why(self, error: BaseException | None) -> str:
         """Why the region has less than was asked for, and the call that would fit."""
         if error is not None:
-            return (
-                f"The region ended with {type(error).__name__} after {_steps(self.finished_steps)}."
-            )
+            return f"The region ended with {type(error).__name__} after {steps_in_words(self.finished_steps)}."
         if self._capture is None:
             return "No framework was imported when the region began: import it before the region."
-        saw = f"The region saw {_steps(self.finished_steps)} and needs {self._needs()}. {self._capture.seen()}"
-        fitting = self._fitting()
-        if fitting is not None:
-            return (
-                f"{saw} This call would fit: hroof.region(skip={fitting[0]}, steps={fitting[1]})."
-            )
-        least = _steps(self._counted_steps() + 1)
-        return f"{saw} Call hroof.step() at the end of each step, and let the region see at least {least}."
+        return self._shortfall().why(self._capture.seen(), self._call)
 
-    def _counted_steps(self) -> int:
-        return 0 if self.only_marks else 1
+    _call = "hroof.region"
+    """What opens such a region, for the call that would fit."""
 
-    def _needs(self) -> str:
-        """How many steps the schedule takes, and what for."""
-        need = self.skip + self._counted_steps() + self.steps
-        last = f"{self.steps} marked" if self.only_marks else f"1 counted, {self.steps} timed"
-        return f"{need} ({self.skip} skipped, {last})"
-
-    def _fitting(self, least: int = 0) -> tuple[int, int] | None:
-        """The ``skip`` (at least ``least``) and ``steps`` that fit the steps seen; None with too few of them."""
-        room = self.finished_steps - self._counted_steps()
-        if room < least + 1:
-            return None
-        skip = max(min(self.skip, room - self.steps), least)
-        return skip, min(self.steps, room - skip)
+    def _shortfall(self) -> Shortfall:
+        seen = self.finished_steps
+        return Shortfall(self.skip, self.steps, seen, self.only_marks, self._at_once)
 
     def _fail(self, error: BaseException) -> None:
         """hroof itself failed: the program goes on, the reader is told."""
@@ -384,7 +398,3 @@ def _forget_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_in_child)
-
-
-def _steps(number: int) -> str:
-    return f"{number} step" if number == 1 else f"{number} steps"

@@ -188,7 +188,7 @@ class Annotations:
         return self._domain() is not None
 
 
-def annotations() -> Annotations | None:
+def annotation_switch() -> Annotations | None:
     """The switch of annotations; None where this build of TensorFlow has none."""
     library = framework_library()
     if library is None:

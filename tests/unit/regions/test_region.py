@@ -725,3 +725,73 @@ def test_what_a_region_is_told_while_it_runs_does_not_change_how(
             run(region, 3)
     assert not region.only_marks
     assert fake.captures[0].log == ["count", "time", "done"]
+
+
+def executions(region: Region, number: int, at_once: int) -> None:
+    """As Keras' own loops tell of them: what lies between two of them belongs to no step."""
+    region.pause()
+    for _ in range(number):
+        region.resume(at_once)
+        region.pause()
+        region.boundary(count=at_once, at_once=at_once > 1)
+
+
+def test_steps_that_run_at_once_are_counted_and_timed_together(fake: FakeIntegration) -> None:
+    region = Region(skip=5, steps=5)
+    with region:
+        executions(region, 9, 4)
+    assert fake.captures[0].log == ["count", "time", "step 4", "done"]
+    assert region.outcome.status is Status.COMPLETE
+    assert region.finished_steps == 36
+
+
+def test_steps_that_ran_at_once_and_were_too_few_are_explained(fake: FakeIntegration) -> None:
+    region = Region(skip=1, steps=1)
+    with region:
+        executions(region, 1, 20)
+    assert "up to 20 ran at once" in region.outcome.reason
+
+
+def test_steps_that_were_only_told_together_are_captured_again(fake: FakeIntegration) -> None:
+    region = Region(skip=0, steps=1)
+    with region:
+        region.boundary(count=2)
+        region.boundary()
+        region.boundary()
+    assert fake.captures[0].log == ["count", "count", "time", "done"]
+
+
+def test_the_mark_of_a_step_is_that_of_its_execution(fake: FakeIntegration, noted: Noted) -> None:
+    region = Region(skip=1, steps=3)
+    with region:
+        executions(region, 4, 2)
+    steps = [(what, name[5:]) for what, name in noted.log if name.startswith("step ")]
+    names = ["2-3", "4-5", "6-7"]
+    assert steps == [pair for name in names for pair in (("start", name), ("end", name))]
+
+
+def test_a_program_that_tells_steps_itself_has_no_gaps(fake: FakeIntegration, noted: Noted) -> None:
+    region = Region(skip=0, steps=1)
+    with region:
+        region.boundary(explicit=True)
+        region.pause()
+        region.resume()
+        region.boundary(explicit=True)
+    steps = [(what, name[5:]) for what, name in noted.log if name.startswith("step ")]
+    assert steps == [("start", "0"), ("end", "0"), ("start", "1"), ("end", "1")]
+
+
+def test_steps_of_something_else_are_forgotten_while_they_are_skipped(
+    fake: FakeIntegration,
+) -> None:
+    region = Region(skip=3, steps=1)
+    with region:
+        region.boundary()
+        region.boundary()
+        region.forget_steps()
+        assert region.finished_steps == 0
+        for _ in range(4):
+            region.boundary()
+        assert region.stage is Stage.TIME
+        region.forget_steps()
+        assert region.finished_steps == 4

@@ -1,0 +1,360 @@
+"""Executions: what Keras runs at once, a batch or several of them, and who hears where each begins and ends.
+
+Keras tells its list of callbacks where the executions of ``fit``, ``evaluate`` and ``predict`` begin and end. While
+somebody listens, the methods of that list are wrapped on its class, and so are ``train_on_batch`` and its kin, which
+call no callback, and the ``apply`` of optimizers, for loops that call it eagerly. All of them are public. The wrappers
+run in the thread that trains, also where Keras hands the callbacks themselves to another one.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from hroof_keras import private
+
+
+class Kind(StrEnum):
+    """What an execution is for."""
+
+    TRAIN = "train"
+    TEST = "test"
+    PREDICT = "predict"
+
+
+@dataclass(frozen=True, eq=False)
+class Execution:
+    """One execution.
+
+    Attributes:
+        kind: What it is for.
+        origin: Weakly, who said so: a list of callbacks, or a model or optimizer of a loop of the user's own. That the
+            list dies tells that ``fit`` has ended with an exception.
+        first: Index of its first batch in the epoch; 0 in a loop of the user's own.
+        planned: Batches that it is going to run: ``steps_per_execution``, fewer where the epoch is known to end.
+        own_loop: The loop around it is the user's, so that other work may belong to the same step.
+    """
+
+    kind: Kind
+    origin: weakref.ref[Any]
+    first: int = 0
+    planned: int = 1
+    own_loop: bool = False
+
+    @property
+    def source(self) -> Any:
+        """Who said so; None once it is gone."""
+        return self.origin()
+
+
+class Listener(Protocol):
+    """Somebody who hears of executions; it must not raise: hroof never breaks the program."""
+
+    def loop_begins(self, kind: Kind, source: Any) -> None:
+        """``fit``, ``evaluate`` or ``predict`` is about to run its first batch."""
+
+    def loop_ends(self, kind: Kind, source: Any) -> None:
+        """It has run its last one; not said where an exception ends it."""
+
+    def begins(self, execution: Execution) -> None:
+        """An execution begins just now."""
+
+    def ends(self, execution: Execution, steps: int) -> None:
+        """It has just ended, after so many batches."""
+
+    def fails(self, execution: Execution) -> None:
+        """It has run nothing, since the data had ended, or it was broken off."""
+
+
+_changing = threading.Lock()
+_listeners: tuple[Listener, ...] = ()
+_put: list[Patch] = []
+
+
+def listen(listener: Listener) -> None:
+    """Let a listener hear of every execution from now on."""
+    global _listeners
+    with _changing:
+        if not any(other is listener for other in _listeners):
+            _listeners = (*_listeners, listener)
+        if not _put:
+            _put.extend(_patches())
+
+
+def unlisten(listener: Listener) -> None:
+    """Let a listener hear no more; the last one takes the wrappers away."""
+    global _listeners
+    with _changing:
+        _listeners = tuple(other for other in _listeners if other is not listener)
+        if not _listeners:
+            while _put:
+                _put.pop().remove()
+
+
+class _Thread(threading.local):
+    """What runs in a thread.
+
+    Attributes:
+        open: Executions that have begun, outermost first.
+        before: Optimizer steps done before the innermost one; None where nobody has to know.
+        in_list: Callbacks are being called by their list.
+    """
+
+    def __init__(self) -> None:
+        self.open: list[Execution] = []
+        self.before: int | None = None
+        self.in_list = False
+
+
+_thread = _Thread()
+
+
+# --- what is heard -------------------------------------------------------------------------------
+
+
+def loop_begins(kind: Kind, source: Any) -> None:
+    """A loop of Keras' own begins."""
+    _drop_open(source)
+    for listener in _listeners:
+        listener.loop_begins(kind, source)
+
+
+def loop_ends(kind: Kind, source: Any) -> None:
+    """A loop of Keras' own has ended."""
+    _drop_open(source)
+    for listener in _listeners:
+        listener.loop_ends(kind, source)
+
+
+def batch_begins(kind: Kind, source: Any, first: int) -> None:
+    """An execution of such a loop begins.
+
+    Args:
+        kind: What it is for.
+        source: The list of callbacks, or a callback that is called without one.
+        first: Index of its first batch.
+    """
+    _drop_open(source)
+    model = private.model_of(source)
+    at_once = int(getattr(model, "steps_per_execution", None) or 1)
+    total = None if at_once == 1 else _total(source)
+    planned = at_once if total is None or first >= total else min(at_once, total - first)
+    execution = Execution(kind, weakref.ref(source), int(first), planned)
+    _thread.open.append(execution)
+    if len(_thread.open) > 1:
+        return
+    unknown = planned > 1 and total is None and kind is Kind.TRAIN
+    _thread.before = private.optimizer_steps(model) if unknown else None
+    for listener in _listeners:
+        listener.begins(execution)
+
+
+def batch_ends(source: Any) -> None:
+    """The execution that began last for this list of callbacks has ended."""
+    opened = _thread.open
+    if not opened or opened[-1].source is not source:
+        return
+    execution = opened.pop()
+    if opened:
+        return
+    steps = _ran(execution)
+    for listener in _listeners:
+        listener.ends(execution, steps)
+
+
+def _ran(execution: Execution) -> int:
+    """Batches that an execution really ran; Keras names the last one that it could have run."""
+    before, _thread.before = _thread.before, None
+    if before is None:
+        return execution.planned
+    after = private.optimizer_steps(private.model_of(execution.source))
+    done = execution.planned if after is None else after - before
+    return done if 0 < done <= execution.planned else execution.planned
+
+
+def _total(source: Any) -> int | None:
+    """Batches of the epoch, where Keras knows them."""
+    total = (getattr(source, "params", None) or {}).get("steps")
+    return total if isinstance(total, int) and total > 0 else None
+
+
+def _drop_open(source: Any) -> None:
+    """What is still open for this list of callbacks never ran: the data had ended, or ``fit`` was broken off."""
+    opened = _thread.open
+    while opened:
+        of = opened[-1].source
+        if of is not None and of is not source:
+            return
+        execution = opened.pop()
+        if not opened:
+            for listener in _listeners:
+                listener.fails(execution)
+
+
+def call_in_own_loop(kind: Kind, source: Any, call: Callable[[], Any]) -> Any:
+    """Run an execution of a loop of the user's own."""
+    if _thread.open:
+        return call()
+    execution = Execution(kind, weakref.ref(source), own_loop=True)
+    _thread.open.append(execution)
+    for listener in _listeners:
+        listener.begins(execution)
+    try:
+        result = call()
+    except BaseException:
+        _close(execution)
+        for listener in _listeners:
+            listener.fails(execution)
+        raise
+    _close(execution)
+    for listener in _listeners:
+        listener.ends(execution, 1)
+    return result
+
+
+def _close(execution: Execution) -> None:
+    opened = _thread.open
+    while opened and opened.pop() is not execution:
+        pass
+
+
+# --- how it is heard -----------------------------------------------------------------------------
+
+
+class Patch:
+    """Another function in place of a class's own, until it is removed.
+
+    Args:
+        owner: The class.
+        name: The method, which the class itself defines.
+        make: Makes the wrapper from what is there.
+    """
+
+    def __init__(self, owner: type, name: str, make: Callable[[Any], Any]) -> None:
+        self._owner, self._name = owner, name
+        self._original = vars(owner)[name]
+        self._wrapper = functools.wraps(self._original)(make(self._original))
+        setattr(owner, name, self._wrapper)
+
+    def remove(self) -> None:
+        """Put the class's own back; where somebody else has wrapped it meanwhile, theirs stays."""
+        if vars(self._owner).get(self._name) is self._wrapper:
+            setattr(self._owner, self._name, self._original)
+
+
+def _patches() -> Iterator[Patch]:
+    import keras
+
+    callbacks = keras.callbacks.CallbackList
+    for kind in Kind:
+        yield Patch(callbacks, f"on_{kind}_begin", functools.partial(_loop_begin, kind))
+        yield Patch(callbacks, f"on_{kind}_end", functools.partial(_loop_end, kind))
+        yield Patch(callbacks, f"on_{kind}_batch_begin", functools.partial(_batch_begin, kind))
+        yield Patch(callbacks, f"on_{kind}_batch_end", _batch_end)
+        name = f"{kind}_on_batch"
+        yield Patch(_definer(keras.Model, name), name, functools.partial(_on_batch, kind))
+    yield Patch(callbacks, "on_epoch_end", _epoch_end)
+    for optimizer in _optimizers(keras):
+        yield Patch(optimizer, "apply", _apply)
+
+
+def _definer(kind: type, name: str) -> type:
+    """The class that a method of a class comes from."""
+    return next(base for base in kind.__mro__ if name in vars(base))
+
+
+def _optimizers(keras: Any) -> Iterator[type]:
+    """The classes whose ``apply`` is that of all optimizers."""
+    first = _definer(keras.optimizers.Optimizer, "apply")
+    yield first
+    scaling = _definer(keras.optimizers.LossScaleOptimizer, "apply")
+    if scaling is not first:
+        yield scaling
+
+
+def _loop_begin(kind: Kind, original: Any) -> Any:
+    def on_begin(callbacks: Any, *args: Any, **kwargs: Any) -> Any:
+        with _CallingCallbacks():
+            result = original(callbacks, *args, **kwargs)
+        loop_begins(kind, callbacks)
+        return result
+
+    return on_begin
+
+
+def _loop_end(kind: Kind, original: Any) -> Any:
+    def on_end(callbacks: Any, *args: Any, **kwargs: Any) -> Any:
+        loop_ends(kind, callbacks)
+        with _CallingCallbacks():
+            return original(callbacks, *args, **kwargs)
+
+    return on_end
+
+
+def _batch_begin(kind: Kind, original: Any) -> Any:
+    """The execution begins when the callbacks are done with their hooks."""
+
+    def on_batch_begin(callbacks: Any, batch: int, *args: Any, **kwargs: Any) -> Any:
+        with _CallingCallbacks():
+            result = original(callbacks, batch, *args, **kwargs)
+        batch_begins(kind, callbacks, batch)
+        return result
+
+    return on_batch_begin
+
+
+def _batch_end(original: Any) -> Any:
+    """The execution has ended before the callbacks' hooks begin."""
+
+    def on_batch_end(callbacks: Any, *args: Any, **kwargs: Any) -> Any:
+        batch_ends(callbacks)
+        with _CallingCallbacks():
+            return original(callbacks, *args, **kwargs)
+
+    return on_batch_end
+
+
+def _epoch_end(original: Any) -> Any:
+    def on_epoch_end(callbacks: Any, *args: Any, **kwargs: Any) -> Any:
+        _drop_open(callbacks)
+        return original(callbacks, *args, **kwargs)
+
+    return on_epoch_end
+
+
+def _on_batch(kind: Kind, original: Any) -> Any:
+    def on_batch(model: Any, *args: Any, **kwargs: Any) -> Any:
+        return call_in_own_loop(kind, model, lambda: original(model, *args, **kwargs))
+
+    return on_batch
+
+
+def _apply(original: Any) -> Any:
+    """An optimizer step of an eager loop; while a function is traced nothing is computed."""
+
+    def apply(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        if _thread.open or private.is_traced():
+            return original(optimizer, *args, **kwargs)
+        return call_in_own_loop(Kind.TRAIN, optimizer, lambda: original(optimizer, *args, **kwargs))
+
+    return apply
+
+
+class _CallingCallbacks:
+    """While a list of callbacks calls them."""
+
+    def __enter__(self) -> None:
+        self._before, _thread.in_list = _thread.in_list, True
+
+    def __exit__(self, *failed: object) -> None:
+        _thread.in_list = self._before
+
+
+def called_by_list() -> bool:
+    """Whether a list of callbacks calls the hook that runs now in this thread, and the list is heard."""
+    return _thread.in_list
