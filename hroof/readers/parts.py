@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hroof.collect.tsl import Share
 from hroof.profile import SCHEMA, Profile
 from hroof.readers.places import Place
 
@@ -15,6 +16,13 @@ if TYPE_CHECKING:
 
 _SHARED = [name for name, column in SCHEMA.items() if column.dtype == "float" and name != "start"]
 """What is shared among parts: counts, times, work and bytes."""
+
+_PLACE: dict[str, Callable[[Share, Mapping[str, str]], str | None]] = {
+    "phase": lambda part, types: str(part.phase),
+    "layer": lambda part, types: part.layer,
+    "layer_type": lambda part, types: types.get(part.layer or ""),
+}
+"""What each part has of its own, from the part and the classes of layers."""
 
 
 def split(rows: pd.DataFrame, places: Sequence[Place], types: Mapping[str, str]) -> pd.DataFrame:
@@ -36,15 +44,10 @@ def split(rows: pd.DataFrame, places: Sequence[Place], types: Mapping[str, str])
     shares = np.array([1.0 if part is None else part.share for part in parts])
     for name in [name for name in _SHARED if name in result]:
         result[name] = result[name].to_numpy() * shares
-    for name in ("phase", "layer", "layer_type"):
-        result[name] = result[name].astype(object)
-    places_of = [number for number, part in enumerate(parts) if part is not None]
-    divided = [part for part in parts if part is not None]
-    at = result.columns.get_indexer(["phase", "layer", "layer_type"])
-    result.iloc[places_of, at] = np.array(
-        [[str(part.phase), part.layer, types.get(part.layer or "")] for part in divided],
-        dtype=object,
-    )
+    for name, told in _PLACE.items():
+        values = zip(result[name].astype(object), parts, strict=True)
+        own = [value if part is None else told(part, types) for value, part in values]
+        result[name] = np.array(own, dtype=object)
     return result
 
 

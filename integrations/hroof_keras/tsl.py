@@ -70,7 +70,7 @@ class Unlock:
 
 def unlock() -> Unlock:
     """The switch of the ranges of nodes; one that does nothing where ``why_not()`` gives a reason."""
-    return Unlock(None if why_not() else private.annotations())
+    return Unlock(None if why_not() else private.annotation_switch())
 
 
 def why_not() -> str:
@@ -78,7 +78,7 @@ def why_not() -> str:
 
     TensorFlow has to be imported. For a moment nodes are named, to see that the switch has an effect.
     """
-    annotations = private.annotations()
+    annotations = private.annotation_switch()
     if annotations is None:
         return f"TensorFlow {_version()} does not have the switch for them where hroof looks for it"
     if not annotations.heard():
