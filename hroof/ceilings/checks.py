@@ -22,6 +22,8 @@ _FAR_BELOW_BEST = 1.5
 _LOW_RATIO = 1.6
 _HIGH_RATIO = 3.0
 
+_MIXES = ("copy", "triad")
+
 Bandwidths = Mapping[MemoryLevel, Ceiling]
 
 
@@ -39,8 +41,24 @@ def _neighbours(bandwidths: Bandwidths) -> Iterable[tuple[MemoryLevel, MemoryLev
 
 
 def too_slow(machine: Machine) -> set[str]:
-    """Names of the levels of which one is slower than the next one, both of them."""
-    return {str(level) for pair in inverted(machine.bandwidths) for level in pair}
+    """Names of the levels of which one is slower than the next one, both of them; also of copies and triads."""
+    return {
+        f"{level} {mix}".strip()
+        for mix, bandwidths in _mixes(machine)
+        for pair in inverted(bandwidths)
+        for level in pair
+    }
+
+
+def _mixes(machine: Machine) -> Iterable[tuple[str, Bandwidths]]:
+    """Bandwidths by what is read and written: the ceilings themselves, copies and triads."""
+    yield "", machine.bandwidths
+    for mix in _MIXES:
+        keys = {level: f"{level} {mix}" for level in MemoryLevel}
+        yield (
+            mix,
+            {level: machine.others[key] for level, key in keys.items() if key in machine.others},
+        )
 
 
 def warnings(machine: Machine) -> tuple[str, ...]:
@@ -50,7 +68,7 @@ def warnings(machine: Machine) -> tuple[str, ...]:
     """
     taken = list(busy(machine))
     found = [*taken, *held_back(machine), *too_fast(machine).values()]
-    found += [*missing_levels(machine), *level_order(machine.bandwidths), *no_plateau(machine)]
+    found += [*missing_levels(machine), *orders(machine), *no_plateau(machine)]
     if taken:
         return tuple(found)
     found += [*unresolved(machine), *doubts(machine)]
@@ -205,13 +223,25 @@ def missing_levels(machine: Machine) -> Iterable[str]:
             yield f"No kernel measured {level.label}, so it has no roof."
 
 
-def level_order(bandwidths: Bandwidths) -> Iterable[str]:
-    """Levels that are slower than the next one by more than the spread of the samples."""
+def orders(machine: Machine) -> Iterable[str]:
+    """Levels that are slower than the next one, in any mix of reads and writes."""
+    for mix, bandwidths in _mixes(machine):
+        yield from level_order(bandwidths, mix)
+
+
+def level_order(bandwidths: Bandwidths, mix: str = "") -> Iterable[str]:
+    """Levels that are slower than the next one by more than the spread of the samples.
+
+    Args:
+        bandwidths: By level.
+        mix: What is read and written, if it is not the ceiling itself.
+    """
+    said = f" {mix}" if mix else ""
     for near, far in inverted(bandwidths):
         first, second = bandwidths[near], bandwidths[far]
         if first.rate < second.rate * (1 - _doubt(first, second)):
             yield (
-                f"{near.label} ({si(first.rate, 'B/s')}) is slower than {far.label} "
+                f"{near.label}{said} ({si(first.rate, 'B/s')}) is slower than {far.label}{said} "
                 f"({si(second.rate, 'B/s')}), also when measured again: other programs disturbed "
                 "it, or the system gives wrong cache sizes."
             )

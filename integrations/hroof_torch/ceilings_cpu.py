@@ -13,10 +13,11 @@ from hroof.ceilings import host
 from hroof.ceilings.host import Cache
 from hroof.ceilings.sizes import Windows, WorkingSets, dram_windows, working_sets
 from hroof.integration import CeilingKernel, Device
-from hroof.units import MemoryLevel
+from hroof.units import MemoryLevel, Precision
 from hroof_torch import ceilings_cpu_compiled as compiled
 from hroof_torch.ceilings_cpu_compiled import Workshop
-from hroof_torch.ceilings_cpu_peaks import Prepared, peak_kernels, random_values
+from hroof_torch.ceilings_cpu_packed import packed_kernels
+from hroof_torch.ceilings_cpu_peaks import Prepared, is_offered, peak_kernels, random_values
 
 _TRAFFIC = 32e6
 """Bytes per thread and call: long against the dispatch of one op."""
@@ -55,6 +56,8 @@ def kernels(device: Device) -> Iterator[CeilingKernel]:
     last = max(device.caches.values(), default=None)
     yield from dram_kernels(dram_windows(last, host.available_memory(), threads), threads)
     yield from peak_kernels(threads)
+    for precision in filter(is_offered, (Precision.BF16, Precision.INT8)):
+        yield from packed_kernels(precision, threads)
 
 
 def is_compiled_for(device: Device) -> bool:

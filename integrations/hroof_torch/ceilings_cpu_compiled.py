@@ -43,6 +43,8 @@ _CHAIN_BYTES = 16 * 1024
 _DTYPES = {Precision.FP64: torch.float64, Precision.FP32: torch.float32}
 _CHAIN_FLOP = {Precision.FP32: 4.8e8, Precision.FP64: 2.4e8}
 """FLOP per thread and call, about: with half as many the dispatch of a compiled call costs 3 % more."""
+_APART_SHARE = 0.5
+"""What is not fused takes twice as long per FLOP, and a long call is more often disturbed."""
 _READ = "Reads are counted. Compiled by Inductor."
 _FMA = "A multiply-add is 2 FLOP; nothing else is counted. Compiled by Inductor."
 _APART = "Multiplications and additions, not fused, 1 FLOP each. Compiled by Inductor."
@@ -225,7 +227,7 @@ def _peak(
     return CeilingKernel(
         f"compiled chains {shape.count} × {shape.steps}",
         "peak",
-        chains(compiled, shape, precision, threads),
+        chains(compiled, shape, precision, threads, share=1.0 if fma else _APART_SHARE),
         pipe=Pipe.VECTOR,
         precision=precision,
         threads=threads,
@@ -236,13 +238,21 @@ def _peak(
 
 
 def chains(
-    compiled: Compiled, shape: Chains, precision: Precision, threads: int
+    compiled: Compiled, shape: Chains, precision: Precision, threads: int, *, share: float = 1.0
 ) -> Callable[[], Prepared]:
-    """Compute the chains on the same row again and again in one call; the rows are divided among the threads."""
+    """Compute the chains on the same row again and again in one call; the rows are divided among the threads.
+
+    Args:
+        compiled: The function of ``shape``.
+        shape: Of the chains.
+        precision: Of the numbers.
+        threads: How many.
+        share: Of the usual FLOP per call.
+    """
     dtype = _DTYPES[precision]
     columns = _CHAIN_BYTES // dtype.itemsize
     flop = 2 * shape.multiply_adds * columns
-    rows = threads * max(round(_CHAIN_FLOP[precision] / flop), 1)
+    rows = threads * max(round(share * _CHAIN_FLOP[precision] / flop), 1)
 
     def prepare() -> Prepared:
         x = random_values(columns, dtype=dtype).expand(rows, columns)

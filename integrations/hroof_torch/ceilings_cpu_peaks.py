@@ -70,8 +70,6 @@ def peak_kernels(threads: int) -> Iterator[CeilingKernel]:
     for precision in (Precision.BF16, Precision.FP16, Precision.INT8):
         if is_offered(precision):
             yield from _products(precision, threads)
-            if precision is Precision.BF16 and has_onednn():
-                yield _convolution(precision, threads)
             yield sustained(next(_products(precision, threads)))
         elif precision is Precision.BF16:  # what people train in: its absence needs a reason
             yield _peak("mm", precision, threads, _refuse)

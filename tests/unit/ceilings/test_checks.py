@@ -316,3 +316,22 @@ def test_stolen_time_is_a_disturbance(sound: Any) -> None:
 def test_both_levels_of_an_inverted_pair_are_too_slow(sound: Any, fake: SimpleNamespace) -> None:
     bandwidths = {L1: fake.ceiling(1e9), L2: fake.ceiling(2e9), DRAM: fake.ceiling(1e8)}
     assert checks.too_slow(sound(bandwidths=bandwidths)) == {"l1", "l2"}
+
+
+def test_a_copy_slower_than_that_of_the_next_level_is_told_and_measured_again(
+    sound: Any, fake: SimpleNamespace
+) -> None:
+    others = {
+        "l2 copy": fake.ceiling(1e9),
+        "l3 copy": fake.ceiling(2e9),
+        "l3 triad": fake.ceiling(3e9),
+    }
+    machine = sound(others=others)
+    assert checks.too_slow(machine) == {"l2 copy", "l3 copy"}
+    (told,) = checks.orders(machine)
+    assert told.startswith("L2 copy (1.00 GB/s) is slower than L3 copy (2.00 GB/s)")
+
+
+def test_a_level_is_compared_only_with_the_same_mix(sound: Any, fake: SimpleNamespace) -> None:
+    others = {"l2 copy": fake.ceiling(1e6), "l3 triad": fake.ceiling(3e9)}
+    assert checks.too_slow(sound(others=others)) == set()
