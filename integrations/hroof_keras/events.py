@@ -10,10 +10,13 @@ from typing import Literal
 from hroof_keras.nodes import TensorSpec, dtype_of_word
 from hroof_keras.xplane import Line, Raw, Space, unsigned
 
-MARK = "hroof step"
-"""Name of the events that tell the ends of steps, in the profile itself."""
+BEGIN = "hroof begin"
+"""Name of the events in the profile itself that tell where steps begin; an earlier one without an end is void."""
 
-EventKind = Literal["op", "hlo", "kernel", "memcpy", "memset"]
+END = "hroof end "
+"""Beginning of the names of those that tell where steps end; how many did follows."""
+
+EventKind = Literal["op", "eager", "hlo", "kernel", "memcpy", "memset"]
 Shapes = tuple[TensorSpec | None, ...]
 
 
@@ -22,12 +25,12 @@ class Event:
     """One executed op, instruction or piece of device work.
 
     Attributes:
-        name: Of the node of the graph, of the instruction, or of the kernel.
-        op: Type of the node; empty for the others.
+        name: Of the node of the graph, of the instruction, or of the kernel; for an eager op its type.
+        op: Type of the node or of the eager op; empty for the others.
         start: Nanoseconds.
         end: Nanoseconds.
-        thread: Number of the thread.
-        kind: ``op`` is a node of a graph or an eager op, ``hlo`` an instruction of a compiled program; or device work.
+        thread: Number of the thread, in the order of the profile.
+        kind: ``op`` is a node of a graph, ``hlo`` an instruction of a compiled program; or device work.
         shapes: Of the inputs, where the profiler noted them; None for an input without one (handles, lists).
         hlo_module: Name of the compiled program.
         hlo_program: Its number.
@@ -36,6 +39,7 @@ class Event:
         correlation: For device work, and for the call that started it: a number that both have.
         device: ``cpu`` or e.g. ``cuda:0``.
         stream: Of device work.
+        pipeline: It ran on a thread of the input pipeline.
     """
 
     name: str
@@ -52,6 +56,7 @@ class Event:
     correlation: int = 0
     device: str = "cpu"
     stream: int = 0
+    pipeline: bool = False
 
     @property
     def duration(self) -> int:
@@ -65,13 +70,18 @@ class Recorded:
 
     Attributes:
         events: In order of their start; the outer before the inner one.
-        steps: (start, end) of each whole step in nanoseconds, on the clock of the events.
+        steps: (start, end) in nanoseconds of each step, or of several that were executed at once.
+        at_once: How many steps each of these is.
+        signs: (start, text) of what tells steps apart that execute equal nodes: names of the functions that Python
+            called, and shapes of what was taken from the input pipeline, which begin with a bracket.
         hlo_modules: Serialised ``HloProto`` by number of the compiled program.
         calls: Starts in nanoseconds of the calls that started device work, by correlation.
     """
 
     events: tuple[Event, ...] = ()
     steps: tuple[tuple[int, int], ...] = ()
+    at_once: tuple[int, ...] = ()
+    signs: tuple[tuple[int, str], ...] = ()
     hlo_modules: Mapping[int, bytes] = field(default_factory=dict)
     calls: Mapping[int, int] = field(default_factory=dict)
 
@@ -80,36 +90,93 @@ def read_events(space: Space) -> Recorded:
     """Executed ops and device work of a profile; steps lie between its marks."""
     events: list[Event] = []
     calls: dict[int, int] = {}
-    marks: list[int] = []
-    for line in space.lines:
+    marks: list[tuple[int, str]] = []
+    signs: list[tuple[int, str]] = []
+    for thread, line in enumerate(space.lines):
         if _is_device(line):
             events += _device_events(line)
-        elif line.plane == "/host:CPU":
-            events += _host_events(line)
-            marks += [raw.start for raw in line.events if raw.name == MARK]
+        elif line.plane == _HOST:
+            events += _host_events(line, thread)
+            marks += [(raw.start, raw.name) for raw in line.events if _is_mark(raw.name)]
+            signs += _signs(line)
         calls.update(_calls(line))
     events.sort(key=lambda event: (event.start, -event.end))
-    marks.sort()
-    steps = tuple(zip(marks, marks[1:], strict=False))
-    return Recorded(tuple(events), steps, space.hlo_modules, calls)
+    steps, at_once = _steps(sorted(marks))
+    modules = space.hlo_modules
+    return Recorded(tuple(events), steps, at_once, tuple(sorted(signs)), modules, calls)
+
+
+_HOST = "/host:CPU"
+_PIPELINE = "tf_data_"
+_TAKEN = "Iterator::"
+
+
+def _is_mark(name: str) -> bool:
+    return name == BEGIN or name.startswith(END)
+
+
+def _steps(
+    marks: Iterable[tuple[int, str]],
+) -> tuple[tuple[tuple[int, int], ...], tuple[int, ...]]:
+    """The spans between a beginning and the end that follows it, and how many steps each is."""
+    spans: list[tuple[int, int]] = []
+    counts: list[int] = []
+    begun: int | None = None
+    for time, name in marks:
+        if name == BEGIN:
+            begun = time
+        elif begun is not None:
+            spans.append((begun, time))
+            counts.append(int(name.removeprefix(END)))
+            begun = None
+    return tuple(spans), tuple(counts)
+
+
+def _signs(line: Line) -> Iterator[tuple[int, str]]:
+    """Functions that were called, and shapes of what was taken from the input pipeline on threads that run ops."""
+    if line.name.startswith(_PIPELINE):
+        return
+    for raw in line.events:
+        if raw.name.startswith(_TAKEN) and "shapes" in raw.stats:
+            yield raw.start, str(raw.stats["shapes"])
+        elif raw.name.startswith(_FUNCTION):
+            yield raw.start, raw.name.removeprefix(_EAGER)
 
 
 # A node, then its type; names of C++ scopes have two colons.
 _OP = re.compile(r"([A-Za-z0-9_.][A-Za-z0-9_.\\/>-]*):([A-Z_][A-Za-z0-9_>.]*)")
-_FOREIGN = ("ThreadpoolListener", "ExecutorState", "Iterator::", "Iterator:")
+_FOREIGN = ("ThreadpoolListener", "ExecutorState", "Iterator:")
 _CONTAINERS = re.compile(r"(while|call|conditional|async-start|async-done)([.-].*|\d*)?")
 _END = "end: "
+_EAGER = "EagerLocalExecute: "
+_FUNCTION = f"{_EAGER}__inference_", f"{_EAGER}__forward_"
+_NOT_EAGER = ("__inference_", "__forward_", "__backward_", "SyncDevice")
+"""Calls of traced functions, whose ops have events of their own, and what hroof itself waits with."""
 
 
-def _host_events(line: Line) -> Iterator[Event]:
+def _host_events(line: Line, thread: int) -> Iterator[Event]:
+    pipeline = line.name.startswith(_PIPELINE)
     for raw in line.events:
-        event = _instruction(line, raw) if "hlo_op" in raw.stats else _executed(line, raw)
+        if "hlo_op" in raw.stats:
+            event = _instruction(raw, thread)
+        elif raw.name.startswith(_EAGER):
+            event = _eager(raw, thread)
+        else:
+            event = _executed(raw, thread, pipeline)
         if event is not None:
             yield event
 
 
-def _executed(line: Line, raw: Raw) -> Event | None:
-    """A node of a graph or an eager op."""
+def _eager(raw: Raw, thread: int) -> Event | None:
+    """An op that Python ran at once."""
+    op = raw.name.removeprefix(_EAGER)
+    if op.startswith(_NOT_EAGER):
+        return None
+    return Event(op, op, raw.start, raw.end, thread, "eager")
+
+
+def _executed(raw: Raw, thread: int, pipeline: bool) -> Event | None:
+    """A node of a graph."""
     match = _OP.fullmatch(raw.name)
     if match is None or raw.name.startswith(_FOREIGN):
         return None
@@ -119,12 +186,13 @@ def _executed(line: Line, raw: Raw) -> Event | None:
         match[2],
         raw.start,
         raw.end,
-        line.number,
+        thread,
         shapes=None if shapes is None else read_shapes(str(shapes)),
+        pipeline=pipeline,
     )
 
 
-def _instruction(line: Line, raw: Raw) -> Event | None:
+def _instruction(raw: Raw, thread: int) -> Event | None:
     """An instruction of a compiled program; those that contain others and the ends of asynchronous ones apart."""
     name = str(raw.stats["hlo_op"])
     if raw.name.startswith(_END) or _CONTAINERS.fullmatch(name):
@@ -134,7 +202,7 @@ def _instruction(line: Line, raw: Raw) -> Event | None:
         "",
         raw.start,
         raw.end,
-        line.number,
+        thread,
         "hlo",
         hlo_module=str(raw.stats.get("hlo_module", "")),
         hlo_program=_program(raw),
@@ -216,19 +284,6 @@ def _shape(text: str) -> TensorSpec | None:
     )
 
 
-def of_steps(recorded: Recorded) -> list[list[Event]]:
-    """The events of each whole step, by their start."""
-    return [_between(recorded.events, start, end) for start, end in recorded.steps]
-
-
-def _between(events: Sequence[Event], start: int, end: int) -> list[Event]:
+def within(events: Sequence[Event], start: int, end: int) -> list[Event]:
+    """The events that begin in a span of time."""
     return [event for event in events if start <= event.start < end]
-
-
-def union(events: Iterable[Event]) -> int:
-    """Nanoseconds in which at least one event runs."""
-    total, reached = 0, 0
-    for event in sorted(events, key=lambda one: one.start):
-        total += max(event.end - max(event.start, reached), 0)
-        reached = max(reached, event.end)
-    return total

@@ -329,3 +329,37 @@ def array(tensor: Any) -> Any:
     import tensorflow as tf
 
     return tf.make_ndarray(tensor)
+
+
+# --- Settings -------------------------------------------------------------------------------------
+
+
+def thread_settings() -> dict[str, int]:
+    """Threads of TensorFlow's executor and kernels; 0 stands for as many as there are cores."""
+    import tensorflow
+
+    threading = tensorflow.config.threading
+    return {
+        "inter_op_threads": int(threading.get_inter_op_parallelism_threads()),
+        "intra_op_threads": int(threading.get_intra_op_parallelism_threads()),
+    }
+
+
+def has_trainable_variables() -> bool:
+    """Whether there is a variable that training would change; the tables of tf.data and metrics are none."""
+    import gc
+
+    import tensorflow
+
+    kind = tensorflow.Variable
+    return any(issubclass(type(value), kind) and value.trainable for value in gc.get_objects())
+
+
+def has_trainable_keras_variables() -> bool:
+    """The same of Keras' own variables, whichever framework computes."""
+    import gc
+
+    import keras
+
+    kind = keras.Variable
+    return any(issubclass(type(value), kind) and value.trainable for value in gc.get_objects())

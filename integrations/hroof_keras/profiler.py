@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hroof_keras import private
-from hroof_keras.events import MARK, Recorded, read_events
+from hroof_keras.events import BEGIN, END, Recorded, read_events
 from hroof_keras.xplane import read_space
 
 _LEVEL = 2
@@ -71,7 +71,7 @@ class Session:
         self._session = session
         self._unwatch = private.before_profiling(self._give_way)
         self._raise_level()
-        self.mark_step()
+        self.begin_step()
 
     def _options(self) -> dict[str, int]:
         level = _LEVEL_WITH_SHAPES if self._shapes else _LEVEL
@@ -83,11 +83,18 @@ class Session:
         if level is not None and level.value > 0:
             level.value = _LEVEL_WITH_SHAPES
 
-    def mark_step(self) -> None:
-        """A step ends here, another may begin; waits for all devices."""
+    def begin_step(self) -> None:
+        """A step begins here, or the last one that began is void and begins anew; waits for all devices."""
+        self._mark(BEGIN)
+
+    def end_step(self, count: int = 1) -> None:
+        """The step that began ends here; ``count`` steps do that were executed at once. Waits for all devices."""
+        self._mark(f"{END}{count}")
+
+    def _mark(self, name: str) -> None:
         if self._session is not None:
             private.sync_devices()
-            private.trace_event(MARK)
+            private.trace_event(name)
 
     def _give_way(self) -> None:
         """The program starts a profiler of its own: keep what was seen."""
@@ -108,7 +115,7 @@ class Session:
             self._kept = b"".join(path.read_bytes() for path in files)
 
     def stop(self) -> Recorded:
-        """End, and read what was seen. Steps are those between the marks.
+        """End, and read what was seen: the steps that began and ended.
 
         Raises:
             MissingError: TensorFlow brings no description of its profiles.
@@ -123,7 +130,7 @@ def _nothing() -> None:
 
 @contextlib.contextmanager
 def _quiet_stderr() -> Iterator[None]:
-    """Hide what TensorFlow writes to standard error whenever a session begins and ends, unless the user asked for more."""
+    """Hide what TensorFlow writes to standard error when a session begins or ends, unless the user asked for more."""
     if os.environ.get("TF_CPP_VMODULE") or os.environ.get("TF_CPP_MAX_VLOG_LEVEL"):
         yield
         return

@@ -17,6 +17,7 @@ _STATS = frozenset(
         "memset_details",
         "program_id",
         "shape",
+        "shapes",
         "tensor_shapes",
         "tf_op",
     }
@@ -24,7 +25,7 @@ _STATS = frozenset(
 """What is read of an event; the rest is left alone, since a step has ten thousands of them."""
 
 _METADATA = "/host:metadata"
-_HLO_STAT = "hlo_proto"
+_HLO_STATS = ("Hlo Proto", "hlo_proto")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +130,9 @@ def _stats(stats: Any, wanted: set[int], names: Mapping[int, str]) -> dict[str, 
 def _value(stat: Any, names: Mapping[int, str]) -> Any:
     """The value of a stat; a reference points to a name."""
     kind = stat.WhichOneof("value")
-    value = getattr(stat, kind) if kind else None
-    return names.get(value, "") if kind == "ref_value" else value
+    if kind == "ref_value":
+        return names.get(stat.ref_value, "")
+    return getattr(stat, kind) if kind else None
 
 
 def _modules(plane: Any) -> Iterator[tuple[int, bytes]]:
@@ -138,7 +140,7 @@ def _modules(plane: Any) -> Iterator[tuple[int, bytes]]:
     names = {number: meta.name for number, meta in plane.stat_metadata.items()}
     for number, meta in plane.event_metadata.items():
         for stat in meta.stats:
-            if names.get(stat.metadata_id) == _HLO_STAT and stat.bytes_value:
+            if names.get(stat.metadata_id) in _HLO_STATS and stat.bytes_value:
                 yield unsigned(number), stat.bytes_value
 
 
