@@ -28,7 +28,7 @@ _DESCRIBED = (
 )
 """What is said of each ceiling beside its rate."""
 
-How = Literal["measured", "framework-reachable", "counter peak", "datasheet"]
+How = Literal["measured", "framework-reachable", "counter peak", "datasheet", "given"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Ceiling:
 
     Attributes:
         rate: Best sustained rate: FLOP/s (OP/s for integers), B/s, or seconds for the launch cost.
-        how: What kind of evidence it is.
+        how: What kind of evidence it is; ``given`` where a file of the user's own does not say.
         kernel: Which kernel reached it.
         median: Median of the samples, same unit.
         spread: (highest − lowest quartile) / median of the samples.
@@ -247,10 +247,8 @@ def _pair(key: str) -> tuple[Pipe, Precision]:
 
 
 def _ceiling(data: Mapping[str, Any], key: str, rate: float) -> Ceiling:
-    given = {
-        name: data[name][key] for name in _DESCRIBED if data.get(name, {}).get(key) is not None
-    }
-    ceiling = Ceiling(float(rate), **given)
+    said = {name: data[name][key] for name in _DESCRIBED if data.get(name, {}).get(key) is not None}
+    ceiling = Ceiling(float(rate), **{"how": "given", **said})
     if not (math.isfinite(ceiling.rate) and ceiling.rate > 0):
         raise ValueError(f"{key} is {rate!r}")
     if ceiling.how not in get_args(How):

@@ -12,6 +12,10 @@ from hroof.machine import Ceiling
 from hroof.units import MemoryLevel, Pipe, Precision
 
 
+_CLOSE = 0.05
+"""Of the winner's rate: what separates two kernels that use the same unit wholly."""
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """The ceiling that a kernel may reach, or a rate beside it.
@@ -96,14 +100,16 @@ def winner(results: Sequence[Result]) -> Result:
 def ceiling(results: Sequence[Result]) -> Ceiling:
     """The ceiling that some candidates reach.
 
-    A launch cost is seconds per launch, the inverse of the rate: its best is the shortest.
+    A launch cost is seconds per launch, the inverse of the rate: its best is the shortest. The ceiling is
+    ``measured`` as well where a kernel that uses the whole unit comes close to the winner.
     """
     best = winner(results)
+    near = [r for r in results if r.samples.best >= (1 - _CLOSE) * best.samples.best]
     samples = best.samples
     launch = best.kernel.what == "launch"
     return Ceiling(
         rate=1 / samples.best if launch else samples.best,
-        how=best.kernel.how,
+        how="measured" if any(r.kernel.how == "measured" for r in near) else best.kernel.how,
         kernel=best.kernel.name,
         median=1 / samples.median if launch else samples.median,
         spread=samples.spread,

@@ -30,7 +30,8 @@ _UNITS = {"clock": "Hz", "memory": "B", "seconds": "s"}
 _CONVENTIONS = (
     "A fused multiply-add is 2 FLOP; integer operations (OP) are no FLOP; 1 GB = 1e9 B. The best sample of the "
     "best kernel counts: other programs only lower a rate. framework-reachable: the unit may do more than the "
-    "framework's kernels reached. Spread: quartile distance ÷ median."
+    "framework's kernels reached. Spread: quartile distance ÷ median. sustained: a quarter of a second and more "
+    "without a pause; burst: the first milliseconds, before clock or power give way."
 )
 
 

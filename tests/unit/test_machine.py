@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hroof.errors import OutputError, ProfileError
-from hroof.machine import MACHINE_SCHEMA, Ceiling, Machine, Sweep
+from hroof.machine import MACHINE_SCHEMA, Ceiling, How, Machine, Sweep
 from hroof.units import MemoryLevel, Pipe, Precision
 
 RATES = st.floats(min_value=1e-9, max_value=1e18)
 CEILINGS = st.builds(
     Ceiling,
     rate=RATES,
-    how=st.sampled_from(["measured", "framework-reachable", "counter peak", "datasheet"]),
+    how=st.sampled_from(list(get_args(How))),
     kernel=st.text(max_size=8),
     median=RATES | st.just(math.nan),
     spread=st.floats(0, 1) | st.just(math.nan),
@@ -146,7 +146,7 @@ def test_an_old_file_without_the_optional_parts_loads() -> None:
     data = {"kind": "hroof machine", "schema": 1, "name": "a", "device": "cpu"}
     machine = Machine.from_json({**data, "peaks": {"vector_fp32": 1e9}, "bandwidths": {}})
     ceiling = machine.peaks[Pipe.VECTOR, Precision.FP32]
-    assert (ceiling.rate, ceiling.how, ceiling.samples) == (1e9, "framework-reachable", 0)
+    assert (ceiling.rate, ceiling.how, ceiling.samples) == (1e9, "given", 0)
     assert math.isnan(ceiling.median)
     assert machine.launch_cost is None
 

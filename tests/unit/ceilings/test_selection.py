@@ -19,7 +19,7 @@ def result(name: str, *rates: float, **what: Any) -> Result:
     def prepare() -> Any:
         raise AssertionError("selection runs no kernel")
 
-    what = what or {"what": "bandwidth", "level": MemoryLevel.L2}
+    what = {"what": "bandwidth", "level": MemoryLevel.L2} | what
     return Result(
         CeilingKernel(name, prepare=prepare, note=f"note of {name}", **what), Samples(rates)
     )
@@ -85,6 +85,14 @@ def test_the_best_sample_wins_not_the_best_median() -> None:
     assert (chosen.rate, chosen.median, chosen.samples) == (10, 1, 3)
     assert (chosen.kernel, chosen.note) == ("bursty", "note of bursty")
     assert chosen.how == "framework-reachable"
+
+
+@pytest.mark.parametrize(
+    ("near", "how"), [(96, "measured"), (95, "measured"), (94, "framework-reachable")]
+)
+def test_a_winner_beside_a_kernel_of_the_whole_unit_is_measured(near: float, how: str) -> None:
+    chosen = ceiling([result("library", 100), result("own", near, how="measured")])
+    assert (chosen.kernel, chosen.rate, chosen.how) == ("library", 100, how)
 
 
 def test_of_equals_the_first_wins() -> None:
