@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from hroof_keras.nodes import Node
 
+SOURCES = frozenset({"Const", "HostConst", "_Arg", "_DeviceArg"})
+"""Ops without an origin inside the graph."""
+
 _PASSING = frozenset(
     {"Identity", "Enter", "RefEnter", "Switch", "Merge", "Exit", "_Recv", "_HostRecv"}
 )
@@ -47,7 +50,9 @@ class Dataflow:
         self._inputs: dict[str, tuple[str, ...]] = {}
         self._consumers: dict[str, list[str]] = {}
         for name, node in nodes.items():
-            made_by = (producer(tensor) for tensor in node.inputs)
+            # Whether a branch is taken decides, but does not flow.
+            data = node.inputs[:1] if node.op == "Switch" else node.inputs
+            made_by = (producer(tensor) for tensor in data)
             self._inputs[name] = tuple(dict.fromkeys(p for p in made_by if p in nodes))
             for source in self._inputs[name]:
                 self._consumers.setdefault(source, []).append(name)

@@ -287,6 +287,27 @@ def model_of(source: Any) -> Any:
     return getattr(source, "_model", None)
 
 
+def is_model(value: Any) -> bool:
+    """Whether this is a model, and not a layer or an optimizer."""
+    import keras
+
+    return isinstance(value, keras.Model)
+
+
+def synchronize() -> None:
+    """Wait for whatever the backend of Keras has been given to do."""
+    import keras
+
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        sync_devices()
+    elif backend == "jax":
+        import jax
+
+        for array in jax.live_arrays():
+            array.block_until_ready()
+
+
 def optimizer_steps(model: Any) -> int | None:
     """Steps that a model's optimizer has done; None where that is not known."""
     iterations = getattr(getattr(model, "optimizer", None), "iterations", None)

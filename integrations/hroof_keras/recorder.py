@@ -99,7 +99,7 @@ class Recorder:
             if not isinstance(operation, is_layer) or Recorder._attached is not self:
                 return original(operation, *args, **kwargs)
             stack = self._stack()
-            stack.append(self._entered(operation, stack))
+            stack.append(self._entered(operation, stack, (args, kwargs)))
             try:
                 return original(operation, *args, **kwargs)
             finally:
@@ -142,9 +142,12 @@ class Recorder:
             self._local.stack = []
             return self._local.stack
 
-    def _entered(self, layer: Any, stack: list[_Frame]) -> _Frame:
+    def _entered(self, layer: Any, stack: list[_Frame], arguments: Any) -> _Frame:
         graph = self._graph()
-        if graph is None:
+        if graph is None or any(
+            isinstance(a, keras.KerasTensor) for a in keras.tree.flatten(arguments)
+        ):
+            # Symbolic: a model is being wired, even inside a trace, where a Sequential model learns its input's shape.
             return _Frame(layer, None)
         number = self.layers.at(layer, *_parent(self.layers, stack))
         scope = graph.get_name_scope()

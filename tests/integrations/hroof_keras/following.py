@@ -1,0 +1,93 @@
+"""Runs a program twice, recording what is traced and then what is executed, for tests of layers and places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from hroof.launches import LOSS, LOSS_NAME
+from hroof_keras.events import Event
+from hroof_keras.graphs import GraphCollection
+from hroof_keras.layers import LayerMap
+from hroof_keras.nodes import Node
+from hroof_keras.places import Place, Places
+from hroof_keras.profiler import Session
+from hroof_keras.recorder import Recorder
+
+PRODUCTS = ("MatMul", "Conv", "Einsum")
+
+
+@dataclass(frozen=True)
+class Followed:
+    """A program that ran.
+
+    Attributes:
+        layers: Its layers.
+        nodes: The executed graph.
+        places: Where its nodes are.
+        events: What was executed the second time.
+    """
+
+    layers: LayerMap
+    nodes: Mapping[str, Node]
+    places: Places
+    events: Sequence[Event]
+
+    def name(self, layer: int | None) -> str | None:
+        """A layer by its name."""
+        if layer is None or layer == LOSS:
+            return None if layer is None else LOSS_NAME
+        return self.layers.names()[layer]
+
+    def at(self, node: str) -> tuple[str, str | None, str]:
+        """Phase, layer and rule of a node."""
+        place: Place = self.places.of(node)
+        return place.phase.value, self.name(place.layer), place.rule
+
+    def products(self) -> Iterator[tuple[Event, str, str | None]]:
+        """Executed matrix products and convolutions with their phase and layer."""
+        for event in self.events:
+            if event.kind == "op" and any(kind in event.op for kind in PRODUCTS):
+                phase, layer, _ = self.at(event.name)
+                yield event, phase, layer
+
+    def by_shape(self, batch: int) -> dict[tuple[frozenset[int], str], set[str | None]]:
+        """The layers that products were given to, by what their shapes alone tell.
+
+        The key is the lengths of the inputs' dimensions without that of the batch, and ``forward`` where the first
+        input has the batch as its first length and the second has not.
+        """
+        found: dict[tuple[frozenset[int], str], set[str | None]] = {}
+        for event, phase, layer in self.products():
+            found.setdefault((dims(event, batch), phase), set()).add(layer)
+        return found
+
+    def share_of_time(self) -> float:
+        """Part of the time of executed ops whose place is known."""
+        ops = [e for e in self.events if e.kind == "op" and not e.pipeline]
+        known = [event for event in ops if self.places.of(event.name).rule != "none"]
+        return sum(e.duration for e in known) / sum(e.duration for e in ops)
+
+
+def dims(event: Event, batch: int) -> frozenset[int]:
+    """The lengths of an op's inputs, without the batch's."""
+    shapes = [spec.shape for spec in event.shapes or () if spec is not None and spec.shape]
+    return frozenset(length for shape in shapes[:2] for length in shape) - {batch}
+
+
+def follow(run: Callable[[], object], optimizers: Sequence[str] = ()) -> Followed:
+    """Run a program twice: it must trace in the first run and execute the same in the second."""
+    layers = LayerMap()
+    recorder, graphs = Recorder(layers), GraphCollection()
+    recorder.start()
+    graphs.start()
+    try:
+        run()
+    finally:
+        recorder.stop()
+        nodes = graphs.stop()
+    session = Session(shapes=True)
+    session.start()
+    run()
+    events = session.stop().events
+    return Followed(layers, nodes, Places(layers, optimizers, nodes), events)
