@@ -18,20 +18,21 @@ from hroof_keras.counting.flop import NO_FLOP, Flop, is_complex, matrix, vector
 from hroof_keras.hlo.dots import product
 from hroof_keras.hlo.messages import DotDimensions, Hlo
 from hroof_keras.hlo.shapes import Shape
+from hroof_keras.hlo.weights import words
 
-FREE_TARGETS = frozenset(
+FREE_TARGETS = words(
     """
     Sharding SPMDFullToShardShape SPMDShardToFullShape MoveToHost MoveToDevice AllocateBuffer AssumeGatherIndicesInBound
     X64Combine X64SplitHigh X64SplitLow annotate_device_placement LayoutConstraint PinToDevice Unpin
-    """.split()
+    """
 )
 """Targets that only say something to the compiler."""
 
-_MOVES = frozenset(
+_MOVES = words(
     """
     TopK __gpu$TopK __cub$DeviceRadixSort __cub$DeviceRadixSortUnassignedScratchSize PadToStatic SliceToDynamic
     cu_threefry2x32 cu_threefry2x32_ffi cuda_threefry2x32 cuda_threefry2x32_ffi
-    """.split()
+    """
 )
 """Targets that move, order or draw."""
 

@@ -15,12 +15,13 @@ from hroof_keras.hlo.buffers import Buffers
 from hroof_keras.hlo.messages import Computation, Hlo, Module, read_module
 from hroof_keras.hlo.rules import FlopCounter
 from hroof_keras.hlo.traffic import traffic_of
+from hroof_keras.hlo.weights import words
 
 _CONTAINERS = frozenset({"while", "conditional", "call"})
-_UNTIMED = frozenset(
+_UNTIMED = words(
     """
     parameter constant tuple get-tuple-element bitcast after-all add-dependency opt-barrier domain
-    """.split()
+    """
 )
 
 
