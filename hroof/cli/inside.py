@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import signal
 import sys
@@ -30,8 +31,7 @@ def watch(name: str, settings: Mapping[str, Any]) -> None:
     """
     if switched_off():
         return
-    _end_regions_on_terminate()
-    os.register_at_fork(after_in_child=_abandon)
+    _prepare()
 
     def begin() -> StandIn:
         return StandIn(
@@ -41,6 +41,13 @@ def watch(name: str, settings: Mapping[str, Any]) -> None:
         )
 
     integration.load(name).watch_program(begin)
+
+
+@functools.cache
+def _prepare() -> None:
+    """Once per process, however many frameworks it imports."""
+    _end_regions_on_terminate()
+    os.register_at_fork(after_in_child=_abandon)
 
 
 @dataclass(eq=False)

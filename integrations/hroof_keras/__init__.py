@@ -2,20 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
-from hroof.integration import CeilingKernel, Device
+from hroof.integration import Capture, CeilingKernel, Device, StepSink
+
+# Not imported here: what only needs TensorFlow, or nothing of both yet, must not wait for Keras.
+if find_spec("keras") is None:
+    raise ImportError("hroof_keras needs Keras 3; install it with: pip install 'hroof[keras]'")
+
+if TYPE_CHECKING:
+    from hroof_keras.callback import RooflineCallback
 
 FRAMEWORK = "keras"
 
 __all__ = [
     "FRAMEWORK",
+    "RooflineCallback",
+    "capture",
     "ceiling_facts",
     "ceiling_kernels",
     "device",
+    "in_use",
+    "measures_for",
     "sweep_kernels",
+    "watch_program",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The callback is a class of Keras', which is imported when it is asked for."""
+    if name != "RooflineCallback":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from hroof_keras.callback import RooflineCallback
+
+    return RooflineCallback
+
+
+def capture(steps: StepSink) -> Capture:
+    """Get ready to measure a region, or only to mark it; ``steps`` hears where steps end."""
+    from hroof_keras import backends
+
+    return backends.capture(steps)
+
+
+def in_use() -> bool:
+    """Whether the program trains, or could train, something with Keras or TensorFlow."""
+    from hroof_keras import backends
+
+    return backends.in_use()
+
+
+def measures_for() -> tuple[str, ...]:
+    """Integrations whose framework is measured through this one: that of the backend."""
+    from hroof_keras import backends
+
+    return backends.measures_for()
+
+
+def watch_program(begin: Callable[[], object]) -> None:
+    """Call ``begin`` at the first sign of work in a program without a region of its own."""
+    from hroof_keras.startup import watch_program as watch
+
+    watch(begin)
 
 
 def device(name: str | None = None) -> Device:

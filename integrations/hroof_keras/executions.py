@@ -259,22 +259,13 @@ def _patches() -> Iterator[Patch]:
         name = f"{kind}_on_batch"
         yield Patch(_definer(keras.Model, name), name, functools.partial(_on_batch, kind))
     yield Patch(callbacks, "on_epoch_end", _epoch_end)
-    for optimizer in _optimizers(keras):
+    for optimizer in private.optimizer_classes():
         yield Patch(optimizer, "apply", _apply)
 
 
 def _definer(kind: type, name: str) -> type:
     """The class that a method of a class comes from."""
     return next(base for base in kind.__mro__ if name in vars(base))
-
-
-def _optimizers(keras: Any) -> Iterator[type]:
-    """The classes whose ``apply`` is that of all optimizers."""
-    first = _definer(keras.optimizers.Optimizer, "apply")
-    yield first
-    scaling = _definer(keras.optimizers.LossScaleOptimizer, "apply")
-    if scaling is not first:
-        yield scaling
 
 
 def _loop_begin(kind: Kind, original: Any) -> Any:

@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from hroof.integration import Stage, StepSink
-from hroof_keras import executions
+from hroof_keras import executions, private
 from hroof_keras.executions import Execution, Kind
 
 _CAPTURED = (Stage.COUNT, Stage.TIME)
 _FORGET_AFTER = 2
 """Steps after which a model that no longer takes part is not waited for."""
+
+
+def _nobody() -> None:
+    """In place of a reference to a model."""
 
 
 class Around(Protocol):
@@ -52,8 +57,14 @@ class StepFinder:
         self._kind: Kind | None = None
         self._home: int | None = None
         self._cycle = Cycle()
+        self._model: Callable[[], Any] = _nobody
         self.executions = 0
         self.at_once = 1
+
+    @property
+    def model(self) -> Any:
+        """The model that ran last, as long as it lives."""
+        return self._model()
 
     def start(self) -> None:
         """Begin to listen."""
@@ -89,7 +100,7 @@ class StepFinder:
         """It has ended."""
         if not self._is_step(execution):
             return
-        self.executions += 1
+        self._note(execution)
         self.at_once = max(self.at_once, steps)
         if execution.own_loop:
             self._tell(self._cycle.ends(execution.source))
@@ -98,6 +109,12 @@ class StepFinder:
                 self._around.execution_ends(execution, steps)
             self._sink.pause()
             self._sink.boundary(count=steps, at_once=steps > 1)
+
+    def _note(self, execution: Execution) -> None:
+        self.executions += 1
+        if self._model() is None:
+            model = private.model_of(execution.source) or execution.source
+            self._model = weakref.ref(model) if private.is_model(model) else _nobody
 
     def fails(self, execution: Execution) -> None:
         """It is no step."""

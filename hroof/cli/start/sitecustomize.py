@@ -72,15 +72,21 @@ def _note(**facts: str) -> None:
 
 
 class _Finder:
-    """Finds the frameworks as the others do, and watches them being loaded."""
+    """Finds the frameworks as the others do, and watches them being loaded.
+
+    One framework may import another, and a library of the program one that the program does not use: each is watched,
+    once the outermost is loaded.
+    """
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self._settings = settings
-        self._frameworks = set(settings["frameworks"])
+        self._left = set(settings["frameworks"])
+        self._loading: list[str] = []
+        self._there: list[str] = []
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         """What the next finder finds, watched if it is a framework."""
-        if name not in self._frameworks:
+        if name not in self._left:
             return None
         for finder in sys.meta_path:
             if finder is not self and hasattr(finder, "find_spec"):
@@ -95,22 +101,36 @@ class _Finder:
 
         def exec_module(module: Any) -> None:
             del loader.exec_module
-            original(module)
-            self._loaded(name)
+            self._loading.append(name)
+            try:
+                original(module)
+                self._loaded(name)
+            finally:
+                self._loading.remove(name)
+            self._begin()
 
         loader.exec_module = exec_module  # on this one object; the class stays as it is
 
     def _loaded(self, name: str) -> None:
-        """A framework is there: from now on hroof watches, and this finder goes."""
-        if self in sys.meta_path:
+        """A framework is there; with the last one this finder goes."""
+        self._left.discard(name)
+        self._there.append(name)
+        if not self._left and self in sys.meta_path:
             sys.meta_path.remove(self)
-        try:
-            from hroof.cli.inside import watch
 
-            _note(framework=name, problem="")
-            watch(name, self._settings)
-        except Exception as error:
-            _say(f"watching the program failed ({error!r}); it goes on unmeasured.")
+    def _begin(self) -> None:
+        """From now on hroof watches."""
+        if self._loading:
+            return
+        found, self._there = self._there, []
+        for name in found:
+            try:
+                from hroof.cli.inside import watch
+
+                _note(framework=name, problem="")
+                watch(name, self._settings)
+            except Exception as error:
+                _say(f"watching the program failed ({error!r}); it goes on unmeasured.")
 
 
 def _say(text: str) -> None:
