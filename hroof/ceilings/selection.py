@@ -11,7 +11,6 @@ from hroof.integration import CeilingKernel
 from hroof.machine import Ceiling
 from hroof.units import MemoryLevel, Pipe, Precision
 
-
 _CLOSE = 0.05
 """Of the winner's rate: what separates two kernels that use the same unit wholly."""
 
