@@ -21,10 +21,10 @@ from torch.utils import _pytree as pytree
 
 from hroof.attribution import Counted
 from hroof.units import Phase
-from hroof_torch import private
+from hroof_torch import keras_layers, private
 from hroof_torch.counted import CountingStep
 from hroof_torch.graph import edges_of, tensors_of
-from hroof_torch.layers import unwrap
+from hroof_torch.layers import unwrap, walk
 from hroof_torch.standins import gradients_kept, stood_in
 from hroof_torch.tracker import Frame, Tracker
 
@@ -123,6 +123,8 @@ class CompiledStep:
     def _replay_forward(
         self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
     ) -> None:
+        if any(keras_layers.is_layer(part) for part, _ in walk(module)):
+            raise RuntimeError("variables of Keras cannot be replaced by stand-ins")
         fake = FakeTensorMode(allow_non_fake_inputs=True)
         call = Call(module, fake, {}, private.sequence_nr(), [])
         with self._counted(call):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import torch
 from torch import nn
 
 from hroof.launches import Label
+from hroof_torch import keras_layers
 
 _WRAPPERS = (
     "DataParallel",
@@ -43,9 +46,9 @@ class Layer:
 
 @dataclass
 class Root:
-    """A module that was called with no other module around it."""
+    """A module that was called with no other module around it; ``label`` stands for it in names."""
 
-    type: str
+    label: str
     is_loss: bool
     has_parameters: bool
     places: weakref.WeakKeyDictionary[nn.Module, list[str]] = field(
@@ -68,12 +71,28 @@ def unwrap(module: nn.Module) -> nn.Module:
     return module
 
 
+def children_of(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """The parts that a module holds itself, by name."""
+    if keras_layers.is_layer(module):
+        yield from keras_layers.children(module)
+        return
+    for name, child in module._modules.items():
+        if child is not None:
+            yield name, child
+
+
+def parameters_of(module: nn.Module) -> list[torch.Tensor]:
+    """The parameters that a module holds itself."""
+    if keras_layers.is_layer(module):
+        return keras_layers.parameters(module)
+    return [parameter for parameter in module._parameters.values() if parameter is not None]
+
+
 def walk(module: nn.Module, path: str = "") -> Iterator[tuple[nn.Module, str]]:
     """Every (module, path) below and including a module; a shared module once per path."""
     yield module, path
-    for name, child in module._modules.items():
-        if child is not None:
-            yield from walk(child, path if is_wrapper(module) else f"{path}.{name}".lstrip("."))
+    for name, child in children_of(module):
+        yield from walk(child, path if is_wrapper(module) else f"{path}.{name}".lstrip("."))
 
 
 class LayerMap:
@@ -88,6 +107,7 @@ class LayerMap:
             weakref.WeakKeyDictionary()
         )
         self._of_parameter: dict[int, int] = {}
+        self._unbuilt: dict[int, weakref.ref[nn.Module]] = {}
         self._learning = threading.RLock()
         self._aliases: dict[int, int] = {}
 
@@ -117,15 +137,31 @@ class LayerMap:
     def _learn(self, module: nn.Module, number: int) -> None:
         """Note every path of the model, and which layer holds which parameter."""
         places = self._roots[number].places
+        unbuilt = False
         for part, path in walk(module):
+            unbuilt = unbuilt or (keras_layers.is_layer(part) and not keras_layers.is_built(part))
             known = places.setdefault(part, [])
             if path not in known:
                 known.append(path)
             if not is_wrapper(part):
                 layer = self._number(number, path, part)
-                for parameter in part._parameters.values():
-                    if parameter is not None:
-                        self._of_parameter.setdefault(id(parameter), layer)
+                self.layers[layer] = _sized(self.layers[layer], part)
+                for parameter in parameters_of(part):
+                    self._of_parameter.setdefault(id(parameter), layer)
+        if unbuilt:
+            self._unbuilt[number] = weakref.ref(module)
+
+    def _learn_built(self) -> None:
+        """Learn the models again that had layers without weights: Keras makes them in the first call."""
+        with self._learning:
+            unbuilt, self._unbuilt = self._unbuilt, {}
+            for number, reference in unbuilt.items():
+                module = reference()
+                if module is not None:
+                    self._learn(module, number)
+                    self._roots[number].has_parameters = number in self._unbuilt or _has_parameters(
+                        module
+                    )
 
     def at(self, module: nn.Module, parent: int | None) -> int:
         """The layer of a module called inside the layer ``parent`` (None: from outside any)."""
@@ -143,6 +179,8 @@ class LayerMap:
             path = self.root(module).places[inner][0]
             return self._number(self._root_of[module], path, inner)
         root, above = self.layers[parent].root, self.layers[parent].path
+        if module not in self._roots[root].places and root in self._unbuilt:
+            self._learn_built()
         paths = self._roots[root].places.get(module)
         if not paths:
             return self._number(root, self._late_path(module, parent), module)
@@ -152,7 +190,7 @@ class LayerMap:
         """Name of a module that was not there when its model was first called."""
         layer = self.layers[parent]
         for part, paths in list(self._roots[layer.root].places.items()):
-            for name, child in part._modules.items():
+            for name, child in children_of(part):
                 if child is module:
                     return f"{paths[0]}.{name}".lstrip(".")
         return f"{layer.path}.({type(module).__name__})".lstrip(".")
@@ -161,15 +199,16 @@ class LayerMap:
         key = (root, path, type(module).__name__)
         if key not in self._numbers:
             self._numbers[key] = len(self.layers)
-            parameters = sum(p.numel() for p in module._parameters.values() if p is not None)
             depth = len(path.split(".")) if path else 0
-            container = any(True for _ in module.children())
-            self.layers.append(Layer(root, path, key[2], depth, parameters, container))
+            self.layers.append(_sized(Layer(root, path, key[2], depth, 0, False), module))
         return self._numbers[key]
 
     def of_parameter(self, parameter: object) -> int | None:
         """The layer that holds a parameter (a tied one: the first that holds it)."""
         found = self._of_parameter.get(id(parameter))
+        if found is None and self._unbuilt:
+            self._learn_built()
+            found = self._of_parameter.get(id(parameter))
         return self._aliases.get(id(parameter)) if found is None else found
 
     def gradients(self) -> dict[int, int | None]:
@@ -178,8 +217,8 @@ class LayerMap:
         return {
             id(parameter.grad): self.of_parameter(parameter)
             for part in parts
-            for parameter in part._parameters.values()
-            if parameter is not None and parameter.grad is not None
+            for parameter in parameters_of(part)
+            if parameter.grad is not None
         }
 
     def alias(self, copy: object, parameter: object) -> None:
@@ -204,13 +243,13 @@ class LayerMap:
         ]
 
     def names(self) -> list[str]:
-        """The qualified name of every layer; with several models, the model's class comes first."""
+        """The qualified name of every layer; with several models, the model's label comes first."""
         models = [
             number
             for number, root in enumerate(self._roots)
             if root.has_parameters and not root.is_loss
         ]
-        labels = _labels([root.type for root in self._roots])
+        labels = _told_apart([root.label for root in self._roots])
         names = []
         for layer in self.layers:
             prefix = (
@@ -227,8 +266,20 @@ class LayerMap:
 def _describe_root(module: nn.Module) -> Root:
     inner = unwrap(module)
     is_loss = isinstance(inner, nn.modules.loss._Loss)
-    has_parameters = next(inner.parameters(), None) is not None
-    return Root(type(inner).__name__, is_loss, has_parameters)
+    unbuilt = keras_layers.is_layer(inner) and not keras_layers.is_built(inner)
+    label = str(inner.name) if keras_layers.is_layer(inner) else type(inner).__name__
+    return Root(label, is_loss, unbuilt or _has_parameters(inner))
+
+
+def _has_parameters(module: nn.Module) -> bool:
+    return any(parameters_of(part) for part, _ in walk(module))
+
+
+def _sized(layer: Layer, module: nn.Module) -> Layer:
+    """A layer with what its module holds now."""
+    parameters = sum(parameter.numel() for parameter in parameters_of(module))
+    container = next(children_of(module), None) is not None
+    return dataclasses.replace(layer, parameters=parameters, container=container)
 
 
 def _nearest(paths: list[str], above: str) -> str:
@@ -238,11 +289,11 @@ def _nearest(paths: list[str], above: str) -> str:
     return min(below or paths, key=lambda path: (path.count("."), paths.index(path)))
 
 
-def _labels(types: list[str]) -> list[str]:
-    """Class names, told apart by a number where two models share one."""
+def _told_apart(names: list[str]) -> list[str]:
+    """Labels of models, told apart by a number where two share one."""
     seen: dict[str, int] = {}
     labels = []
-    for name in types:
+    for name in names:
         seen[name] = seen.get(name, 0) + 1
         labels.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
     return labels

@@ -1,8 +1,9 @@
 """Follows a running program: which module, backward pass or optimizer each thread is in.
 
-While attached, ``nn.Module.__call__``, the autograd engine's entry and the optimizers' step hooks report to
-observers; detached, the originals are back and nothing is left. One stack per thread holds modules, backward
-passes and optimizer steps together, and each leave unwinds to the depth noted at its enter.
+While attached, ``nn.Module.__call__`` and those of classes that bring their own, the autograd engine's entry and the
+optimizers' step hooks (of Keras' optimizers ``apply``) report to observers; detached, the originals are back and
+nothing is left. One stack per thread holds modules, backward passes and optimizer steps together, and each leave
+unwinds to the depth noted at its enter.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from torch.optim.optimizer import (
 )
 
 from hroof.units import Phase
-from hroof_torch import private
+from hroof_torch import keras_layers, private
 from hroof_torch.layers import LayerMap
+from hroof_torch.own_calls import own_calls, wrap_own_calls
 
 Marker = Literal["forward+", "forward-", "backward+", "backward-", "optimizer+", "optimizer-"]
 
@@ -39,6 +41,7 @@ class Frame:
         outermost: A module that no other module called.
         optimizer: The optimizer whose step this is.
         module: The module itself, for an outermost call.
+        called: The module itself, for every call.
         observers: Who heard it begin; the same hear it end.
         notes: Of the observer that measures.
         marks: Of the observer that marks.
@@ -51,6 +54,7 @@ class Frame:
     outermost: bool = False
     optimizer: Any = None
     module: nn.Module | None = None
+    called: nn.Module | None = None
     observers: tuple[Observer, ...] = ()
     notes: Any = None
     marks: Any = None
@@ -82,6 +86,7 @@ class Tracker:
         self._hears_steps = hears_steps
         self._observers: tuple[Observer, ...] = ()
         self._local = threading.local()
+        self._own: tuple[type[nn.Module], ...] = ()
         self._undo: list[Callable[[], None]] = []
 
     @property
@@ -115,9 +120,13 @@ class Tracker:
             Tracker._attached = None
 
     def _install(self) -> None:
+        kinds = own_calls()
+        self._own = tuple(kinds)
         module_call = nn.Module.__call__
         engine = private.engine_run_backward()
         wrapper = nn.Module.__call__ = self._module_call(module_call)
+        unwrap_own_calls = wrap_own_calls(kinds, self._module_call)
+        unwrap_apply = keras_layers.wrap_apply(self._apply)
         private.replace_engine_run_backward(self._engine_call(engine))
         unwrap_recomputations = private.wrap_recomputations(self._recomputation)
         before = register_optimizer_step_pre_hook(self._before_step)
@@ -125,6 +134,8 @@ class Tracker:
 
         def restore() -> None:
             nn.Module.__call__ = module_call
+            unwrap_own_calls()
+            unwrap_apply()
             private.forget_call_wrapper(wrapper, module_call)
             private.replace_engine_run_backward(engine)
             unwrap_recomputations()
@@ -138,7 +149,11 @@ class Tracker:
         is_compiling = torch.compiler.is_compiling
 
         def __call__(module: nn.Module, /, *args: Any, **kwargs: Any) -> Any:
-            if is_compiling() or isinstance(module, torch.fx.GraphModule):
+            if (
+                is_compiling()
+                or isinstance(module, torch.fx.GraphModule)
+                or (isinstance(module, self._own) and self._passes_by(module, args, kwargs))
+            ):
                 return original(module, *args, **kwargs)
             frame = self._module_frame(module)
             depth = self._enter(frame, args, kwargs)
@@ -152,11 +167,18 @@ class Tracker:
         return private.never_compiled(__call__)
 
     @private.unseen_by_compiler
+    def _passes_by(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether a call of a module with its own ``__call__`` is part of one that is known, or computes nothing."""
+        stack = self.stack
+        inside = bool(stack) and stack[-1].called is module
+        return inside or (keras_layers.is_layer(module) and keras_layers.is_symbolic(args, kwargs))
+
+    @private.unseen_by_compiler
     def _module_frame(self, module: nn.Module) -> Frame:
         stack = self.stack
         top = next((frame for frame in reversed(stack) if frame.layer is not None), None)
         if top is not None and top.compiled:
-            return Frame(top.phase, top.layer, top.recompute, True)
+            return Frame(top.phase, top.layer, top.recompute, True, called=module)
         layer = self.layers.at(module, top.layer if top else None)
         recompute = bool(stack and stack[-1].phase is Phase.BACKWARD) or _in_backward()
         phase = (
@@ -167,8 +189,9 @@ class Tracker:
             else Phase.FORWARD
         )
         compiled = private.is_compiled(module)
+        outermost = module if top is None else None
         return Frame(
-            phase, layer, recompute, compiled, top is None, module=module if top is None else None
+            phase, layer, recompute, compiled, top is None, module=outermost, called=module
         )
 
     def _recomputation(self, run: Callable[..., Any]) -> Callable[..., Any]:
@@ -201,6 +224,21 @@ class Tracker:
                 self._leave(depth, gradients)
 
         return private.never_compiled(_engine_run_backward)
+
+    def _apply(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        is_compiling = torch.compiler.is_compiling
+
+        def apply(optimizer: Any, /, *args: Any, **kwargs: Any) -> Any:
+            if is_compiling():
+                return original(optimizer, *args, **kwargs)
+            view = keras_layers.view_of(optimizer)
+            depth = self._enter(Frame(Phase.OPTIMIZER, optimizer=view), (), {})
+            try:
+                return original(optimizer, *args, **kwargs)
+            finally:
+                self._leave(depth, None)
+
+        return private.never_compiled(apply)
 
     @private.unseen_in_graphs
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
