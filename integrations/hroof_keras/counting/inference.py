@@ -76,7 +76,7 @@ _LIKE_FIRST = words(
     PreventGradient Enter Exit NextIteration MatrixBandPart TensorScatterUpdate TensorScatterAdd
     TensorScatterSub TensorStridedSliceUpdate Cholesky MatrixInverse FFT FFT2D FFT3D IFFT IFFT2D IFFT3D
     FusedBatchNormGrad MaxPoolGrad MaxPool3DGrad MaxPoolGradWithArgmax MaxPoolGradV2 LRN EnsureShape LayerNorm
-    ClipByValue QuantizeV2 Dequantize RandomShuffle
+    ClipByValue QuantizeV2 Dequantize RandomShuffle UnaryOpsComposition
     """
 )
 

@@ -52,7 +52,7 @@ NOTHING = words(
 )
 """Plumbing: handles, shapes, lists of references, iterators, and calls whose bodies run as nodes of their own.
 
-``Send`` and ``Recv`` pass a reference on where both ends are one device; between devices they have a rule.
+``Send`` and ``Recv`` pass a reference on where both ends are one device; between devices they copy.
 """
 
 MOVES = words(

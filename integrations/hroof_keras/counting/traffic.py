@@ -62,7 +62,6 @@ def _by_buffer(side: Side, buffers: Buffers) -> dict[int, float]:
 _UNREAD: dict[str, frozenset[int]] = {
     name: frozenset(positions)
     for names, positions in {
-        "ZerosLike OnesLike": (0,),
         "StridedSliceGrad": (0, 1, 2, 3),
         "Fill AvgPoolGrad AvgPool3DGrad Conv2DBackpropInput Conv3DBackpropInputV2": (0,),
         "DepthwiseConv2dNativeBackpropInput": (0,),
@@ -231,14 +230,18 @@ def _fused_update(call: Call, traffic: Traffic) -> None:
 
 
 def _transfer(call: Call, traffic: Traffic) -> None:
-    """A copy where the two ends are different devices, else a reference."""
+    """One end of a copy between devices."""
     node = call.node
-    if node.text("send_device") == node.text("recv_device"):
-        return
     if call.op in ("Send", "HostSend"):
         traffic.read[node.inputs[0]] = _nbytes(call.input(0))
     else:
         traffic.written[f"{node.name}:0"] = _nbytes(call.output())
+
+
+def _zeros(call: Call, traffic: Traffic) -> None:
+    """Only the result is written; a list of zeros holds nothing yet."""
+    if call.dtype() != "variant":
+        _write_results(call, traffic)
 
 
 def _lists(call: Call, traffic: Traffic) -> None:
@@ -255,6 +258,7 @@ _OWN: dict[str, Rule] = {
     "AssignAddVariableOp": _assign_add,
     "AssignSubVariableOp": _assign_add,
     **dict.fromkeys(("Send", "Recv", "HostSend", "HostRecv"), _transfer),
+    **dict.fromkeys(("ZerosLike", "OnesLike"), _zeros),
     **dict.fromkeys(("AddN", "AccumulateNV2"), _lists),
     **{
         f"ResourceScatter{how}": _scatter_update

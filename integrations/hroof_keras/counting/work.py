@@ -39,7 +39,7 @@ def work_of(
         Its work. ``nominal`` is None for an op without a rule and where the shapes do not suffice.
     """
     op = plain(node.op)
-    if op in VIEWS:
+    if op in VIEWS or (op in _BETWEEN_DEVICES and _stays(node)):
         buffers.pass_on(node)
         return _VIEW
     if (op in NOTHING and op not in _BETWEEN_DEVICES) or op.endswith("Dataset"):
@@ -52,6 +52,11 @@ def work_of(
         return Work(None, None, read, written, Source.MISSING, touch)
     source = Source.COUNTED if flop.exact else Source.CONVENTION
     return Work(flop.nominal, flop.least, read, written, source, touch)
+
+
+def _stays(node: Node) -> bool:
+    """Whether what is sent stays on its device, so that only a reference is passed on."""
+    return node.text("send_device") == node.text("recv_device")
 
 
 def has_rule(op: str) -> bool:

@@ -70,6 +70,18 @@ def _first_known(call: Call) -> tuple[int, ...]:
     raise UncountableError("no shape of its summands is known")
 
 
+@rule("UnaryOpsComposition")
+def _composed(call: Call) -> Flop:
+    """Elementwise ops that Grappler put together; each counts as it would alone."""
+    elements = size(call.shape(0))
+    flop = NO_FLOP
+    for name in call.node.texts("op_names"):
+        if name not in weights.PER_OUTPUT and name not in MOVES:
+            raise UncountableError(f"the op {name!r} in it has no weight")
+        flop += vector(call.dtype(), elements, weights.PER_OUTPUT.get(name, 0.0), op=name)
+    return Flop(flop.nominal, vector(call.dtype(), elements, 1.0).least, False)
+
+
 @rule("AssignAddVariableOp", "AssignSubVariableOp", "AssignAdd", "AssignSub")
 def _assign_add(call: Call) -> Flop:
     """One addition per element of the value, which is the last input."""

@@ -1,0 +1,101 @@
+"""One training step in graph mode: its executed ops with nodes, shapes and work."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+
+from hroof.launches import Work
+from hroof_keras.counting import Buffers, output_specs, work_of
+from hroof_keras.events import Event, within
+from hroof_keras.flow import Flow, inputs_of
+from hroof_keras.graphs import GraphCollection
+from hroof_keras.nodes import Node, TensorSpec
+from hroof_keras.profiler import Session
+
+
+@dataclass(frozen=True)
+class Executed:
+    """One execution of a node."""
+
+    node: Node
+    event: Event
+    inputs: tuple[TensorSpec | None, ...]
+    outputs: tuple[TensorSpec | None, ...]
+    work: Work
+
+
+@dataclass(frozen=True)
+class Step:
+    """The executed nodes of a step, what could not be counted, and events without a node."""
+
+    ops: list[Executed]
+    faults: list[str]
+    strangers: list[str]
+
+
+class _Second(keras.callbacks.Callback):  # type: ignore[misc]
+    """Profiles the second batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.session = Session(shapes=True)
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        if batch == 1:
+            self.session.start()
+            self.session.begin_step()
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.session.end_step()
+
+
+def run_step(build: Callable[..., tuple[Any, Any, Any]], batch: int, **options: Any) -> Step:
+    """Train two batches in graph mode and count the ops of the second one.
+
+    Args:
+        build: One of the functions of ``models``.
+        batch: Samples of a batch.
+        options: For ``build``.
+    """
+    return fit_step(build(jit_compile=False, **options), batch)
+
+
+def fit_step(workload: tuple[Any, Any, Any], batch: int) -> Step:
+    """The same for a compiled model and its data."""
+    model, x, y = workload
+    collection, second = GraphCollection(), _Second()
+    collection.start()
+    model.fit(
+        x[: 2 * batch],
+        y[: 2 * batch],
+        batch_size=batch,
+        shuffle=False,
+        verbose=0,
+        callbacks=[second],
+    )
+    nodes = collection.stop()
+    recorded = second.session.stop()
+    return count(within(recorded.events, *recorded.steps[0]), nodes)
+
+
+def count(events: list[Event], nodes: dict[str, Node]) -> Step:
+    """Work of every event of one step, in order."""
+    flow, buffers = Flow(events, nodes), Buffers()
+    runs: Counter[str] = Counter()
+    ops: list[Executed] = []
+    strangers: list[str] = []
+    for event in events:
+        node = nodes.get(event.name)
+        if event.kind != "op" or node is None:
+            strangers.append(f"{event.name}:{event.op}")
+            continue
+        inputs = inputs_of(event, node)
+        outputs = flow.outputs(node, runs[event.name], output_specs(node, inputs))
+        runs[event.name] += 1
+        ops.append(Executed(node, event, inputs, outputs, work_of(node, inputs, outputs, buffers)))
+    return Step(ops, list(buffers.faults), strangers)
