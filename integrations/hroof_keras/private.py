@@ -202,12 +202,12 @@ def annotation_switch() -> Annotations | None:
 def has_xla_flag(name: str) -> bool:
     """Whether XLA has an option of this name. It ends the process over one in ``XLA_FLAGS`` that it does not have.
 
-    No function tells without reading the variable for good, so the name is looked for in the library.
+    No function tells without reading the variable for good, so the name is looked for in the libraries.
     """
     import tensorflow as tf
 
     folder = Path(tf.sysconfig.get_lib())
-    for path in sorted(folder.glob("libtensorflow_cc.*")):
+    for path in sorted(folder.glob("libtensorflow_*.*"), reverse=True):  # the small one first
         with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as library:
             if library.find(f"\0{name}\0".encode()) >= 0:
                 return True
@@ -218,6 +218,7 @@ def has_xla_flag(name: str) -> bool:
 
 _SCRATCH = "scratch_graph"
 _AUTO_NAME = "keras.src.utils.naming"
+_BACKPROP = "tensorflow.python.eager.backprop"
 
 
 def sublayers(layer: Any) -> list[Any]:
@@ -384,3 +385,12 @@ def has_trainable_keras_variables() -> bool:
 
     kind = keras.Variable
     return any(issubclass(type(value), kind) and value.trainable for value in gc.get_objects())
+
+
+def inside_gradient(frame: Any) -> bool:
+    """Whether code runs on behalf of a gradient that is being traced, as recomputation does."""
+    while frame is not None:
+        if frame.f_globals.get("__name__") == _BACKPROP and frame.f_code.co_name == "gradient":
+            return True
+        frame = frame.f_back
+    return False

@@ -187,6 +187,10 @@ class Placed(Protocol):
     def layer(self) -> int | None:
         """Number of the layer; None where it serves no layer."""
 
+    @property
+    def rule(self) -> str:
+        """How that is known; ``none`` where it is not."""
+
 
 Split = Callable[[str], Iterable[tuple[Phase, int | None, float]]]
 """Phases, layers and shares of an instruction, by name; the shares sum to 1."""
@@ -204,25 +208,19 @@ def table(
         names: Of the layers, by number.
         nodes: Names of the executed graph's nodes, and of ops from which XLA made its instructions.
         place: Of a node.
-        modules: For each module of XLA its instructions, and their parts.
+        modules: For each module of XLA its instructions, and their parts; none of one of which nothing is known.
     """
     instructions = {
-        module: _known({name: _parts(names, split(name)) for name in found})
+        module: {name: parts for name in found if (parts := _parts(names, split(name)))}
         for module, (found, split) in (modules or {}).items()
     }
     placed = ((node, place(node)) for node in nodes)
     whole = {
         node: _parts(names, [(one.phase, one.layer, 1.0)])
         for node, one in placed
-        if one is not None
+        if one is not None and one.rule != "none"
     }
-    return tsl.Places(_known(whole), instructions).table()
-
-
-def _known(entries: Mapping[str, Parts]) -> dict[str, Parts]:
-    """Those that say something."""
-    nothing = ((), (Share(Phase.OTHER, None),))
-    return {name: parts for name, parts in entries.items() if parts not in nothing}
+    return tsl.Places(whole, instructions).table()
 
 
 def _parts(names: Sequence[str], parts: Iterable[tuple[Phase, int | None, float]]) -> Parts:

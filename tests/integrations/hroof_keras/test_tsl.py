@@ -255,6 +255,7 @@ def test_the_hint_about_memory(
 class Placed:
     phase: Phase
     layer: int | None
+    rule: str = "scope"
 
 
 def test_the_table_that_a_run_leaves() -> None:
@@ -262,11 +263,12 @@ def test_the_table_that_a_run_leaves() -> None:
         "net/fc/MatMul": Placed(Phase.FORWARD, 1),
         "adam/Mul": Placed(Phase.OPTIMIZER, None),
         "compile_loss/Sum": Placed(Phase.LOSS, LOSS),
-        "AddN": Placed(Phase.OTHER, None),
+        "AssignAddVariableOp": Placed(Phase.OTHER, None, "neighbour"),
+        "NoOp": Placed(Phase.OTHER, None, "none"),
     }
     split: dict[str, list[tuple[Phase, int | None, float]]] = {
         "fusion.1": [(Phase.BACKWARD, 0, 0.5), (Phase.LOSS, LOSS, 0.5)],
-        "copy.1": [(Phase.OTHER, None, 1.0)],
+        "copy.1": [(Phase.OPTIMIZER, None, 1.0)],
         "call": [],
     }
     made = table(["net", "net.fc"], [*known, "x"], known.get, {"m": (split, split.__getitem__)})
@@ -275,12 +277,14 @@ def test_the_table_that_a_run_leaves() -> None:
         "net/fc/MatMul": (tsl.Share(Phase.FORWARD, "net.fc"),),
         "adam/Mul": (tsl.Share(Phase.OPTIMIZER, None),),
         "compile_loss/Sum": (tsl.Share(Phase.LOSS, "(loss)"),),
+        "AssignAddVariableOp": (tsl.Share(Phase.OTHER, None),),
     }
     assert places.modules == {
         "m": {
             "fusion.1": (
                 tsl.Share(Phase.BACKWARD, "net", 0.5),
                 tsl.Share(Phase.LOSS, "(loss)", 0.5),
-            )
+            ),
+            "copy.1": (tsl.Share(Phase.OPTIMIZER, None),),
         }
     }
