@@ -209,8 +209,8 @@ class Call:
         return tuple(int(item) for item in (flat if isinstance(flat, list | tuple) else [flat]))
 
     def dtype(self, *names: str) -> str:
-        """Type of the data: the first attribute of these that the node has, then ``T``, then its tensors'."""
-        for name in (*names, "T", "dtype"):
+        """Type of the data: of the first of these attributes, of ``dtype`` or ``T``, or of the tensors."""
+        for name in (*names, "dtype", "T"):
             if name in self.node.attrs:
                 return self.node.dtype(name)
         specs = [spec for spec in (*self.inputs, *self.outputs) if spec is not None]

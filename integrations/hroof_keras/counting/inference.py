@@ -49,12 +49,9 @@ _TYPE_ATTRIBUTES = {
     "FFT": "Tcomplex",
     "FFT2D": "Tcomplex",
     "FFT3D": "Tcomplex",
-    "ResourceGather": "dtype",
     "Gather": "Tparams",
     "GatherV2": "Tparams",
     "GatherNd": "Tparams",
-    "SplitV": "T",
-    "CheckNumerics": "T",
 }
 """Attribute that names the type of the result, where it is not ``T`` or ``dtype``."""
 

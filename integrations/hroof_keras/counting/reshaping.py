@@ -177,7 +177,6 @@ SHAPERS: dict[str, Shaper] = {
     "Reshape": _reshape,
     "Fill": _filled,
     "RandomUniform": _filled,
-    "RandomUniformInt": _filled,
     "RandomStandardNormal": _filled,
     "TruncatedNormal": _filled,
     "StatelessRandomUniform": _filled,

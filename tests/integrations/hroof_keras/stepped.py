@@ -38,7 +38,7 @@ class Step:
     strangers: list[str]
 
 
-class _Second(keras.callbacks.Callback):  # type: ignore[misc]
+class _Second(keras.callbacks.Callback):
     """Profiles the second batch."""
 
     def __init__(self) -> None:

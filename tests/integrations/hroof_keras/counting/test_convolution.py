@@ -110,7 +110,7 @@ def test_gradients(case: Case) -> None:
     y = tf.nn.conv2d(x, kernel, case.strides, case.padding, dilations=case.dilations)
     dy, sizes = tuple(y.shape), TensorSpec((4,), "int32")
     constants = ({0: case.x}, {1: case.kernel})
-    operands = ((sizes, case.kernel, dy), (case.x, sizes, dy))
+    operands: tuple[tuple[Any, ...], ...] = ((sizes, case.kernel, dy), (case.x, sizes, dy))
     names = ("Conv2DBackpropInput", "Conv2DBackpropFilter")
     works = [
         work(name, *shapes, constants=sizes_, **case.steps)
@@ -141,7 +141,7 @@ def _run_gradients(case: Case, x: Any, kernel: Any, dy: Any) -> list[Any]:
 @settings(max_examples=25)
 def test_three_dimensions(case: Case) -> None:
     """TensorFlow has no dilated one on a CPU, so dilation is left to the two-dimensional tests."""
-    steps = {**case.steps, "dilations": [1] * 5}
+    steps: dict[str, Any] = {**case.steps, "dilations": [1] * 5}
     x, kernel = ones(*case.x), ones(*case.kernel)
     y = tf.nn.conv3d(x, kernel, [1, *case.strides, 1], case.padding)
     sizes = TensorSpec((5,), "int32")
@@ -196,7 +196,11 @@ def test_depthwise(case: Case) -> None:
 @settings(max_examples=40)
 def test_explicit_padding(case: Case, zeros: tuple[int, ...]) -> None:
     pairs = [[0, 0], list(zeros[:2]), list(zeros[2:]), [0, 0]]
-    steps = {**case.steps, "padding": "EXPLICIT", "explicit_paddings": sum(pairs, [])}
+    steps: dict[str, Any] = {
+        **case.steps,
+        "padding": "EXPLICIT",
+        "explicit_paddings": [0, 0, *zeros, 0, 0],
+    }
     y = tf.nn.conv2d(
         ones(*case.x), ones(*case.kernel), case.strides, pairs, dilations=case.dilations
     )
@@ -225,7 +229,7 @@ def test_channels_first_counts_the_same(case: Case) -> None:
     """Of forward and both gradients; the filter keeps its layout."""
     last = work("Conv2D", case.x, case.kernel, **case.steps)
     strides, dilations = ([1, 1, *s] for s in (case.strides, case.dilations))
-    steps = {
+    steps: dict[str, Any] = {
         "strides": strides,
         "dilations": dilations,
         "padding": case.padding,
@@ -248,7 +252,7 @@ def test_channels_first_counts_the_same(case: Case) -> None:
 
 def test_grouped_gradients_count_the_channels_of_a_group() -> None:
     """Six channels in three groups: each output channel sums over two input channels."""
-    steps = {"strides": [1, 1, 1, 1], "padding": "VALID"}
+    steps: dict[str, Any] = {"strides": [1, 1, 1, 1], "padding": "VALID"}
     sizes = TensorSpec((4,), "int32")
     x, kernel, dy = (2, 5, 5, 6), (3, 3, 2, 12), (2, 3, 3, 12)
     expected = 2 * (2 * 3 * 3 * 12) * (3 * 3) * 2
@@ -289,7 +293,11 @@ def test_gradients_of_a_traced_convolution_find_their_shapes() -> None:
 
 
 def test_fused_bias_and_activation_are_vector_work() -> None:
-    steps = {"strides": [1, 1, 1, 1], "padding": "SAME", "fused_ops": ["BiasAdd", "Relu"]}
+    steps: dict[str, Any] = {
+        "strides": [1, 1, 1, 1],
+        "padding": "SAME",
+        "fused_ops": ["BiasAdd", "Relu"],
+    }
     counted = work("_MklNativeFusedConv2D", (2, 6, 6, 3), (3, 3, 3, 5), (5,), **steps)
     elements = 2 * 6 * 6 * 5
     assert counted.nominal == {
@@ -311,7 +319,7 @@ def test_fused_bias_and_activation_are_vector_work() -> None:
 
 def test_precision_follows_the_type() -> None:
     for dtype, precision in ((tf.bfloat16, Precision.BF16), (tf.half, Precision.FP16)):
-        steps = {"strides": [1] * 4, "padding": "SAME", "T": dtype}
+        steps: dict[str, Any] = {"strides": [1] * 4, "padding": "SAME", "T": dtype}
         counted = work("Conv2D", (2, 6, 6, 3), (3, 3, 3, 5), **steps)
         assert list(counted.nominal or {}) == [(MATRIX, precision)]
         assert counted.bytes_read == 2 * (2 * 36 * 3 + 9 * 15)

@@ -185,7 +185,7 @@ def test_a_model_of_many_layers_has_no_unknown_op() -> None:
     x = layers.Reshape((8, 8, 4, 1))(x)
     x = layers.Conv3D(2, 3, padding="same", activation="softplus")(x)
     x = layers.MaxPooling3D(2)(x)
-    x = layers.Reshape((16, 8))(x)
+    x = layers.Reshape((8, 8))(x)
     x = layers.Bidirectional(layers.GRU(4, return_sequences=True))(x)
     x = layers.Conv1D(4, 3, padding="causal", activation="tanh")(x)
     x = layers.UnitNormalization()(x)
