@@ -64,6 +64,7 @@ _PRECISIONS = {
     "bfloat16": Precision.BF16,
     "complex128": Precision.FP64,
     "complex64": Precision.FP32,
+    "float4_e2m1fn": Precision.FP4,
     "int8": Precision.INT8,
     "uint8": Precision.INT8,
     "qint8": Precision.INT8,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hroof_keras.hlo.shapes import Shape, dtype_name
-from hroof_keras.hlo.wire import Field, Schema, decode, fields
+from hroof_keras.hlo.wire import Field, Schema, broken, decode, fields
 
 _SHAPE: dict[int, Field] = {2: Field("element"), 3: Field("dims", repeated=True)}
 _SHAPE[4] = Field("parts", "message", repeated=True, schema=_SHAPE)
@@ -295,7 +295,13 @@ def read_module(serialized: bytes) -> Module:
     Raises:
         ProfileError: The bytes are neither.
     """
-    raw = decode(_module_bytes(serialized), _MODULE)
+    try:
+        return _module(decode(_module_bytes(serialized), _MODULE))
+    except KeyError as missing:
+        raise broken(f"it refers to a part with the number {missing}, which is not there") from None
+
+
+def _module(raw: Mapping[str, Any]) -> Module:
     order = {
         entry.get("key", 0): entry.get("value", {}).get("ids", [])
         for entry in raw.get("schedule", {}).get("sequences", [])

@@ -60,9 +60,9 @@ def fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
         elif wire in (_FIXED64, _FIXED32):
             length = 8 if wire == _FIXED64 else 4
         else:
-            raise _broken(f"wire type {wire} at byte {position}")
+            raise broken(f"wire type {wire} at byte {position}")
         if position + length > end:
-            raise _broken(f"a record of {length} bytes at byte {position} of {end}")
+            raise broken(f"a record of {length} bytes at byte {position} of {end}")
         yield number, data[position : position + length]
         position += length
 
@@ -96,10 +96,10 @@ def decode(data: bytes | memoryview, schema: Schema) -> dict[str, Any]:
 def _value(wanted: Field, raw: int | memoryview) -> Any:
     if wanted.kind == "integer":
         if not isinstance(raw, int):
-            raise _broken(f"field {wanted.name!r} is not an integer")
+            raise broken(f"field {wanted.name!r} is not an integer")
         return _signed(raw)
     if not isinstance(raw, memoryview):
-        raise _broken(f"field {wanted.name!r} is an integer")
+        raise broken(f"field {wanted.name!r} is an integer")
     if wanted.kind == "message":
         return decode(raw, wanted.schema or {})
     if wanted.kind == "text":
@@ -121,14 +121,14 @@ def _varint(data: memoryview, position: int) -> tuple[int, int]:
     value = shift = 0
     while shift < 70:
         if position >= len(data):
-            raise _broken("it ends within a number")
+            raise broken("it ends within a number")
         byte = data[position]
         position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, position
         shift += 7
-    raise _broken(f"a number of more than ten bytes before byte {position}")
+    raise broken(f"a number of more than ten bytes before byte {position}")
 
 
 def _signed(value: int) -> int:
@@ -136,7 +136,8 @@ def _signed(value: int) -> int:
     return value - (1 << 64) if value & _SIGN else value
 
 
-def _broken(reason: str) -> ProfileError:
+def broken(reason: str) -> ProfileError:
+    """The error for bytes that are not what they should be."""
     return ProfileError(
         f"The bytes are not a serialised HLO module: {reason}.",
         "Give the bytes of an HloProto or HloModuleProto, whole and not compressed.",
