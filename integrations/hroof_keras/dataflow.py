@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 
 from hroof_keras.nodes import Node
 
-SOURCES = frozenset({"Const", "HostConst", "_Arg", "_DeviceArg"})
+_CONSTANTS = frozenset({"Const", "HostConst"})
+SOURCES = _CONSTANTS | {"_Arg", "_DeviceArg"}
 """Ops without an origin inside the graph."""
+
+_SHAPES = frozenset({"Shape", "ShapeN", "Size", "Rank"})
+"""Ops whose results do not depend on the values of their inputs."""
 
 _PASSING = frozenset(
     {"Identity", "Enter", "RefEnter", "Switch", "Merge", "Exit", "_Recv", "_HostRecv"}
@@ -50,9 +55,7 @@ class Dataflow:
         self._inputs: dict[str, tuple[str, ...]] = {}
         self._consumers: dict[str, list[str]] = {}
         for name, node in nodes.items():
-            # Whether a branch is taken decides, but does not flow.
-            data = node.inputs[:1] if node.op == "Switch" else node.inputs
-            made_by = (producer(tensor) for tensor in data)
+            made_by = (producer(tensor) for tensor in _flowing(node))
             self._inputs[name] = tuple(dict.fromkeys(p for p in made_by if p in nodes))
             for source in self._inputs[name]:
                 self._consumers.setdefault(source, []).append(name)
@@ -64,6 +67,18 @@ class Dataflow:
     def consumers(self, name: str) -> tuple[str, ...]:
         """The nodes that take a node's results."""
         return tuple(self._consumers.get(name, ()))
+
+    @cached_property
+    def of_shapes(self) -> set[str]:
+        """Nodes that depend on constants and shapes alone; several phases may share them."""
+        found = {n for n, node in self.nodes.items() if node.op in _SHAPES or node.op in _CONSTANTS}
+        waiting = list(found)
+        while waiting:
+            for near in self.consumers(waiting.pop()):
+                if near not in found and all(source in found for source in self.inputs(near)):
+                    found.add(near)
+                    waiting.append(near)
+        return found
 
     def below(self, starts: Iterable[str]) -> set[str]:
         """Every node that depends on one of these, themselves left out unless they do."""
@@ -120,6 +135,13 @@ class Dataflow:
                 break
             name = producer(node.inputs[0])
         return name
+
+
+def _flowing(node: Node) -> tuple[str, ...]:
+    """The inputs whose values flow on: not those of which only the shape matters, nor what decides on a branch."""
+    if node.op in _SHAPES:
+        return ()
+    return node.inputs[:1] if node.op == "Switch" else node.inputs
 
 
 def _reach(starts: Iterable[str], step: Callable[[str], Iterable[str]]) -> set[str]:

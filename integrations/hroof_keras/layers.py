@@ -41,10 +41,12 @@ class Mark:
     Attributes:
         kind: What it is.
         layer: Number of the layer; None for a loss and an optimizer.
+        recompute: The layer was called again inside a backward pass, to have its activations once more.
     """
 
     kind: Kind
     layer: int | None = None
+    recompute: bool = False
 
 
 @dataclass

@@ -23,11 +23,13 @@ class Place:
         layer: Number in the layer map; LOSS for a loss outside every layer; None where it serves no single one.
         rule: How this is known: from the op's own name, from the weights that a fused op reads, from the variable that
             an op of an optimizer serves, from the ops around it, or not at all.
+        recompute: Forward work that runs again inside the backward pass.
     """
 
     phase: Phase
     layer: int | None
     rule: Rule
+    recompute: bool = False
 
 
 NOWHERE = Place(Phase.OTHER, None, "none")
@@ -89,7 +91,7 @@ class Names:
             outer = here.layer if here is not None and here.layer not in (None, LOSS) else outer
         if found is None:
             return Place(Phase.BACKWARD, None, "scope") if backward else None
-        if backward and found.phase in (Phase.FORWARD, Phase.LOSS):
+        if backward and found.phase in (Phase.FORWARD, Phase.BACKWARD, Phase.LOSS):
             return Place(Phase.BACKWARD, found.layer, "scope")
         return found
 
@@ -120,7 +122,8 @@ class Names:
 
 def _of_mark(mark: Mark) -> Place:
     if mark.kind == "layer":
-        return Place(Phase.FORWARD, mark.layer, "scope")
+        phase = Phase.BACKWARD if mark.recompute else Phase.FORWARD
+        return Place(phase, mark.layer, "scope", mark.recompute)
     if mark.kind == "loss":
         return Place(Phase.LOSS, LOSS, "scope")
     return Place(Phase.OPTIMIZER, None, "scope")

@@ -67,13 +67,14 @@ class Neighbours:
     # --- What depends on what ---
 
     def _with(self, phase: Phase, *, in_layer: bool = False) -> set[str]:
-        """Nodes whose names tell this phase; constants do not count, for equal ones of several phases become one."""
+        """Nodes whose names tell this phase; what equal nodes of several phases may have become does not count."""
         return {
             name
             for name, place in self._named.items()
             if place is not None
-            and self._flow.nodes[name].op not in SOURCES
             and place.phase is phase
+            and self._flow.nodes[name].op not in SOURCES
+            and name not in self._flow.of_shapes
             and (not in_layer or _in_layer(place))
         }
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -151,7 +152,8 @@ class Recorder:
             return _Frame(layer, None)
         number = self.layers.at(layer, *_parent(self.layers, stack))
         scope = graph.get_name_scope()
-        self.layers.note(scope, Mark("layer", number), self._trace(graph))
+        recompute = private.inside_gradient(sys._getframe())
+        self.layers.note(scope, Mark("layer", number, recompute), self._trace(graph))
         return _Frame(layer, number)
 
     def _note_optimizer(self, optimizer: Any, graph: Any, before: int) -> None:
