@@ -1,0 +1,237 @@
+"""The capture of one region on TensorFlow: skip, count one step, time some, let go."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import math
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from hroof.attribution import Timed
+from hroof.integration import Device, Stage, StepSink
+from hroof.launches import Table
+from hroof.profile import Profile
+from hroof.units import Source
+from hroof_keras.busy import Overlap
+from hroof_keras.description import STEPS_FOUND, described, rank
+from hroof_keras.events import Recorded
+from hroof_keras.executions import Execution
+from hroof_keras.graph_step import GraphOps
+from hroof_keras.graphs import GraphCollection
+from hroof_keras.layers import LayerMap
+from hroof_keras.nodes import Node
+from hroof_keras.places import Places, place_of_name
+from hroof_keras.profiler import Session
+from hroof_keras.reading import Read, Reader
+from hroof_keras.recorder import Recorder
+from hroof_keras.steps import StepFinder
+from hroof_keras.xla_step import XlaOps
+
+HOW = {
+    "time": "TensorFlow's profiler, op by op",
+    "flop": "counted from executed nodes with the shapes of each step, and from compiled instructions",
+    "bytes": "op-minimal bytes at L1 counted; L2, L3 and DRAM predicted by a last-recently-used model",
+}
+
+
+class KerasCapture:
+    """Measures one region of a program on TensorFlow; fulfils ``hroof.integration.Capture``.
+
+    Both the counted and the timed steps are profiled with the shapes of every op: without them TensorFlow's profiler
+    leaves out ops that it takes for cheap. So each timed step is counted by its own shapes, and the counted one serves
+    where none is timed.
+    """
+
+    def __init__(self, steps: StepSink) -> None:
+        self._region = steps
+        self._layers = LayerMap()
+        self._recorder = Recorder(self._layers)
+        self._graphs = GraphCollection()
+        self._finder = StepFinder(steps, self)
+        self._session = Session(shapes=True)
+        self._stage = Stage.SKIP
+        self._nodes: dict[str, Node] = {}
+        self._foreign = ""
+        self._kept: list[Session] = []
+        self._marked = 0
+        self._told = False
+        self._recorder.start()
+        self._graphs.start()
+        self._finder.start()
+
+    # --- Steps ---
+
+    def stage(self, stage: Stage) -> None:
+        """The step that begins now is counted or timed; ``DONE`` detaches everything."""
+        if stage is Stage.DONE:
+            self._end()
+        elif stage is not Stage.SKIP:
+            self._end_session()
+            if stage is self._stage:
+                self._kept.pop()  # several steps were taken for one: once more
+            self._stage = stage
+            self._session = Session(shapes=True)
+            self._session.start()
+            self._begin_step()
+
+    def _begin_step(self) -> None:
+        self._told = False
+        self._marked = self._finished()
+        self._session.begin_step()
+
+    def step_ended(self, number: int) -> None:
+        """A timed step has just ended."""
+        self._end_step()
+        self._begin_step()
+
+    def execution_begins(self, execution: Execution) -> None:
+        """A captured execution of Keras' own loops begins."""
+        self._session.begin_step()
+
+    def execution_ends(self, execution: Execution, steps: int) -> None:
+        """It has ended; the region hears of it next."""
+        self._session.end_step(steps)
+        self._told = True
+
+    def execution_fails(self, execution: Execution) -> None:
+        """It ran nothing; the next one begins anew."""
+
+    def _end_step(self) -> None:
+        """What the region has heard of ends, unless that was marked already."""
+        ended = self._finished() - self._marked
+        if ended > 0 and not self._told:
+            self._session.end_step(ended)
+
+    def _finished(self) -> int:
+        return int(getattr(self._region, "finished_steps", 0))
+
+    def _end_session(self) -> None:
+        if self._stage in (Stage.COUNT, Stage.TIME):
+            self._end_step()
+            self._session.end()
+            self._foreign = self._foreign or self._session.foreign
+            self._kept.append(self._session)
+
+    def _end(self) -> None:
+        self._finder.stop()
+        try:
+            self._end_session()
+        finally:
+            self._stage = Stage.DONE
+            self._recorder.stop()
+            self._nodes = self._graphs.stop()
+
+    def flush(self) -> None:
+        """Every boundary was told at once."""
+
+    def release(self) -> None:
+        """The region is over: leave nothing behind."""
+        self._finder.stop()
+        self._recorder.stop()
+        self._graphs.stop()
+
+    def seen(self) -> str:
+        """What was seen of steps, in words."""
+        return self._finder.seen()
+
+    # --- The profile ---
+
+    def profile(self) -> Profile | None:
+        """What was collected; None when no step was timed or counted."""
+        with _without_collector():
+            return self._build()
+
+    def _build(self) -> Profile | None:
+        recorded = [session.stop() for session in self._kept]
+        chosen = next((one for one in reversed(recorded) if one.steps), None)
+        if chosen is None:
+            return None
+        timed = chosen is recorded[-1] and len(recorded) > 1
+        reader = self._reader(recorded)
+        found = reader.read(chosen)
+        device = _device("cpu")
+        table = Table(
+            self._layers.labels, device.caches, _unknown, _no_parts, device.device, rank()
+        )
+        rows = table.rows(found.timed, [[] for _ in found.timed], found.counted)
+        if not timed:
+            rows = [_without_time(row) for row in rows]
+        return Profile.from_rows(rows, self._describe(table, found, device, timed))
+
+    def _reader(self, recorded: list[Recorded]) -> Reader:
+        places = Places(self._layers, (), self._nodes)
+        programs = {
+            number: module for one in recorded for number, module in one.hlo_modules.items()
+        }
+        self._graph = GraphOps(self._nodes, places)
+        self._xla = XlaOps(programs, partial(place_of_name, self._layers, ()))
+        return Reader(self._graph, self._xla)
+
+    def _describe(self, table: Table, found: Read, device: Device, timed: bool) -> dict[str, Any]:
+        overlap = Overlap.of((step.end - step.start, step.events) for step in found.steps)
+        total = sum(found.by_rule.values())
+        return {
+            **described(self._region, self._layers.described(), device, self._finder.model),
+            "device": table.device,
+            "steps": [
+                {"step": number, "wall": (step.end - step.start) / 1e9, "count": step.count}
+                for number, step in enumerate(found.steps)
+                if timed
+            ],
+            "how": HOW,
+            "counting": "in every timed step" if timed else "in a step of its own",
+            "overlap": overlap.facts(),
+            "placed_by": {rule: time / total for rule, time in sorted(found.by_rule.items())},
+            "warnings": self._warnings(found, overlap, timed),
+            "ops_without_rule": sorted(table.without_rule),
+            "rank": table.rank,
+        }
+
+    def _warnings(self, found: Read, overlap: Overlap, timed: bool) -> list[str]:
+        warnings = [f"{fault}." for fault in (*self._graph.buffers.faults, *self._xla.faults)]
+        warnings += [warning] if (warning := overlap.warning()) else []
+        if self._foreign:
+            warnings.append(
+                f"{self._foreign}: only one profiler can run at a time. Remove it, or move the region."
+            )
+        steps = sum(step.count for step in found.steps)
+        if timed and steps < self._region.steps:
+            warnings.append(f"Only {steps} of {self._region.steps} steps were timed.")
+        if not getattr(self._region, "explicit", False):
+            warnings.append(STEPS_FOUND)
+        return warnings
+
+
+def _unknown(op: Timed) -> None:
+    """Every op was counted in its own step: there is nothing more to know."""
+
+
+def _no_parts(signature: Any) -> tuple[()]:
+    """The graph tells what an optimizer's op serves."""
+    return ()
+
+
+def _without_time(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of a run that ended before a step was timed."""
+    missing = Source.MISSING.value
+    return {**row, "start": math.nan, "duration": math.nan, "source_time": missing}
+
+
+def _device(name: str) -> Device:
+    from hroof_keras import ceilings
+
+    return ceilings.device(name)
+
+
+@contextlib.contextmanager
+def _without_collector() -> Iterator[None]:
+    """Leave the garbage collector off while a large table is built: it would take half of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -1,0 +1,76 @@
+"""Executed instructions of compiled programs → what they serve and what they have to compute."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+
+from hroof.attribution import Counted, Part
+from hroof.errors import ProfileError
+from hroof.launches import Work
+from hroof.units import Phase, Source
+from hroof_keras.events import Event
+from hroof_keras.hlo import HloModule, HloPlaces
+from hroof_keras.places import Place
+
+_UNKNOWN = Work(None, None, math.nan, math.nan, Source.MISSING)
+_NUMBER = re.compile(r"(\.\d+)+$")
+
+
+class XlaOps:
+    """Places and work of instructions.
+
+    Args:
+        programs: Serialised ``HloProto`` by number of the program.
+        place_of_name: What the name of an op tells.
+    """
+
+    def __init__(
+        self, programs: Mapping[int, bytes], place_of_name: Callable[[str], Place | None]
+    ) -> None:
+        self._programs = programs
+        self._place_of_name = place_of_name
+        self._read: dict[int, tuple[HloModule, HloPlaces] | None] = {}
+        self.faults: dict[str, None] = {}
+
+    def counted(self, event: Event) -> Counted:
+        """What an instruction serves and computes."""
+        known = self._program(event)
+        parts = known[1].parts(event.name) if known is not None else ()
+        parts = parts or (Part(None, 1.0, Phase.OTHER),)
+        main = max(parts, key=lambda part: part.share)
+        instruction = known[0].instruction(event.name) if known is not None else None
+        return Counted(
+            phase=main.phase or Phase.OTHER,
+            layer=main.layer,
+            recompute=False,
+            is_sum=False,
+            op=_NUMBER.sub("", event.name),
+            signature=(event.hlo_program, event.name),
+            work=_UNKNOWN if instruction is None else instruction.work,
+            owner=None,
+            parts=parts,
+        )
+
+    def rule(self, event: Event) -> str:
+        """How it is known what an instruction serves."""
+        known = self._program(event)
+        return "none" if known is None else known[1].rule(event.name)
+
+    def _program(self, event: Event) -> tuple[HloModule, HloPlaces] | None:
+        number = event.hlo_program
+        if number is None or number not in self._programs:
+            self.faults.setdefault(f"The compiled program {event.hlo_module} is not in the profile")
+            return None
+        if number not in self._read:
+            self._read[number] = self._parsed(number, event)
+        return self._read[number]
+
+    def _parsed(self, number: int, event: Event) -> tuple[HloModule, HloPlaces] | None:
+        try:
+            module = HloModule.read(self._programs[number])
+        except ProfileError as error:
+            self.faults.setdefault(f"The compiled program {event.hlo_module} is not read: {error}")
+            return None
+        return module, HloPlaces(module, self._place_of_name)
