@@ -50,6 +50,10 @@ def measures_for() -> tuple[str, ...]:
     return ("torch",) if backend() == "torch" else ()
 
 
+def _nothing() -> None:
+    """The other one takes steps as they follow each other."""
+
+
 class HandedOver:
     """Another integration measures; the steps are those of Keras' own loops. Fulfils ``Capture``.
 
@@ -74,10 +78,12 @@ class HandedOver:
         self._capture.step_ended(number)
 
     def execution_begins(self, execution: Execution) -> None:
-        """The other one hears of boundaries only."""
+        """What ran since the last one belongs to no step, if the other one can leave it out."""
+        getattr(self._capture, "execution_begins", _nothing)()
 
     def execution_ends(self, execution: Execution, steps: int) -> None:
-        """The other one hears of boundaries only."""
+        """What runs until the next one belongs to no step, if the other one can leave it out."""
+        getattr(self._capture, "execution_ends", _nothing)()
 
     def execution_fails(self, execution: Execution) -> None:
         """The other one hears of boundaries only."""

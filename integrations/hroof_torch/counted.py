@@ -88,6 +88,10 @@ class CountingStep:
         self._mode = CountingMode(record=self._stream.append, where=self.where)
         self._mode.__enter__()
 
+    def forget(self) -> None:
+        """What was counted so far belongs to no step."""
+        self._stream.clear()
+
     def stop(self) -> None:
         """Stop counting; safe to call twice."""
         self._find_zeroed()

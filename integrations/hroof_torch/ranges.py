@@ -12,6 +12,7 @@ from hroof_torch.tracker import Frame
 
 PREFIX = "hroof:"
 STEP = f"{PREFIX}step"
+BEGIN, END = f"{PREFIX}begin", f"{PREFIX}end"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class Range:
     """What the name of a range says.
 
     Attributes:
-        kind: ``layer``, ``backward``, ``optimizer`` or ``step``.
+        kind: ``layer``, ``backward``, ``optimizer``, ``step``, or ``begin`` and ``end`` of what is a step's.
         layer: Number in the layer map.
         recompute: Forward work that runs inside a backward pass.
         outermost: A module that no other module called.
@@ -56,9 +57,12 @@ def read(name: str) -> Range | None:
     return Range("layer", int(number), "r" in flags, "o" in flags, "l" in flags)
 
 
-def mark_step() -> None:
-    """Leave a mark in the trace where a step ends."""
-    with private.RecordRange(STEP):
+def mark(name: str) -> None:
+    """Leave a mark in the trace: ``STEP`` where one step ends and the next begins.
+
+    ``BEGIN`` and ``END`` stand between two of them where work in between belongs to no step.
+    """
+    with private.RecordRange(name):
         pass
 
 

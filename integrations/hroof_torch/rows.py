@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -95,6 +95,8 @@ class Reader:
         self.found: list[Found] = []
         self.markers: list[tuple[int, str]] = []
         self.step_marks: list[int] = []
+        self.begins: list[int] = []
+        self.ends: list[int] = []
         self.graph_spans: list[tuple[int, int]] = []
 
     def thread(self, events: Sequence[Event]) -> None:
@@ -139,8 +141,9 @@ class Reader:
     def _range(self, event: Event, above: Context) -> Context:
         said = ranges.read(event.name)
         assert said is not None
-        if said.kind == "step":
-            self.step_marks.append(event.start)
+        of_steps = {"step": self.step_marks, "begin": self.begins, "end": self.ends}
+        if said.kind in of_steps:
+            of_steps[said.kind].append(event.start)
             return _inherit(above)
         if said.kind == "layer":
             return self._layer_range(event, above, said)
@@ -233,9 +236,18 @@ def read_trace(events: Iterable[Event], is_composite: IsComposite) -> Trace:
     marks = sorted(reader.step_marks)
     origin = marks[0] if marks else ordered[0].start if ordered else 0
     gaps = _Gaps(reader.markers)
-    ops = [_timed(item, reader, gaps, marks, origin) for item in found]
-    steps = list(pairwise(marks))
+    steps = list(_steps(marks, reader.begins, reader.ends))
+    ops = [_timed(item, reader, gaps, steps, origin) for item in found]
     return Trace(ops, [item.device_work for item in found], unlinked, steps, origin)
+
+
+def _steps(
+    marks: list[int], begins: Iterable[int], ends: Iterable[int]
+) -> Iterator[tuple[int, int]]:
+    """(start, end) of each step: from mark to mark, or only the part of it that the program calls a step."""
+    for start, end in pairwise(marks):
+        begin = max((time for time in begins if start <= time < end), default=start)
+        yield begin, min((time for time in ends if begin < time < end), default=end)
 
 
 def _by_thread(ordered: Iterable[Event]) -> dict[int, list[Event]]:
@@ -271,10 +283,12 @@ class _Gaps:
         return gap_phase(before, after)
 
 
-def _timed(item: Found, reader: Reader, gaps: _Gaps, marks: list[int], origin: int) -> Timed:
+def _timed(
+    item: Found, reader: Reader, gaps: _Gaps, steps: list[tuple[int, int]], origin: int
+) -> Timed:
     event, context = item.event, item.context
-    step = bisect_right(marks, event.start) - 1
-    whole = 0 <= step < len(marks) - 1
+    step = bisect_right(steps, event.start, key=lambda span: span[0]) - 1
+    whole = step >= 0 and event.start < steps[step][1]
     communicates = is_communication(item.name)
     phase = context.phase or gaps.phase(event.start, elsewhere=communicates)
     layer = None if communicates else reader.layer_of(context)

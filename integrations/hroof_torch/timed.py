@@ -55,7 +55,7 @@ class TimedSteps:
             self._profiler.start()
         self._unwatch = private.before_profiling(self._give_way)
         self.ranges.running = True
-        ranges.mark_step()
+        ranges.mark(ranges.STEP)
 
     def _give_way(self) -> None:
         """The program starts a profiler of its own: end the session, keep what is whole."""
@@ -64,11 +64,22 @@ class TimedSteps:
 
     def step_ended(self) -> None:
         """A step has just ended."""
+        self._mark(ranges.STEP)
+
+    def execution_begins(self) -> None:
+        """What ran since the last step ended belongs to no step."""
+        self._mark(ranges.BEGIN)
+
+    def execution_ends(self) -> None:
+        """What runs until the next step begins belongs to no step."""
+        self._mark(ranges.END)
+
+    def _mark(self, name: str) -> None:
         if self._profiler is None:
             return
         if private.has_cuda_events():
             torch.cuda.synchronize()
-        ranges.mark_step()
+        ranges.mark(name)
 
     def stop(self) -> None:
         """End the session; safe to call twice."""

@@ -170,6 +170,21 @@ class TorchCapture:
     def _counted(self) -> list[Counted]:
         return [op for run in self._runs for op in run]
 
+    def execution_begins(self) -> None:
+        """What ran since the last step ended belongs to no step, as a validation between two steps of Keras."""
+        if self._stage is Stage.TIME:
+            self._timed.execution_begins()
+        elif self._stage is Stage.COUNT and self._count_live:
+            self._counting.forget()
+        elif self._stage is Stage.COUNT:
+            self._runs = []
+            self._compiled.start()
+
+    def execution_ends(self) -> None:
+        """What runs until the next step begins belongs to no step; then comes its boundary."""
+        if self._stage is Stage.TIME:
+            self._timed.execution_ends()
+
     def step_ended(self, number: int) -> None:
         """A timed step has just ended."""
         self._timed.step_ended()

@@ -461,6 +461,101 @@ def test_recomputed_work_is_marked() -> None:
     assert again <= {"again"}
 
 
+# --- fit, as users run it -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def as_users_run_it(torch_measures: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regions find out themselves who measures."""
+    monkeypatch.undo()
+
+
+def matrix_per_step(run: Any) -> list[float]:
+    rows = run.profile.launches
+    columns = [name for name in rows.columns if name.startswith("flop_nominal_matrix_")]
+    return list(rows[columns].sum(axis=1).groupby(rows["step"]).sum())
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+def test_the_callback_in_fit() -> None:
+    import hroof_keras
+
+    model, x, y = models.cnn()
+    callback = hroof_keras.RooflineCallback(skip=2, steps=2, show=False)
+    model.fit(x, y, batch_size=models.BATCH["cnn"], verbose=0, callbacks=[callback])
+    assert callback.run.outcome.status == "complete"
+    assert matrix_per_step(callback.run) == [models.MATRIX_FLOP["cnn"]] * 2
+    run = callback.profile.run
+    assert {"torch", "keras"} <= set(run["versions"])
+    assert run["framework"] in ("torch", "keras")
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+def test_a_validation_between_steps_belongs_to_none() -> None:
+    """Two batches per epoch: a validation runs before the counted step and between the timed ones."""
+    import hroof_keras
+
+    size = models.BATCH["cnn"]
+    model, x, y = models.cnn(batches=2)
+    callback = hroof_keras.RooflineCallback(skip=2, steps=3, show=False)
+    model.fit(
+        x,
+        y,
+        batch_size=size,
+        epochs=4,
+        validation_data=(x[: size // 2], y[: size // 2]),
+        verbose=0,
+        callbacks=[callback],
+    )
+    assert matrix_per_step(callback.run) == [models.MATRIX_FLOP["cnn"]] * 3
+    convolutions = callback.profile.launches
+    convolutions = convolutions[
+        (convolutions["phase"].astype(str) == "forward")
+        & (convolutions["op"].astype(str).str.contains("conv"))
+        & (convolutions["flop_nominal_matrix_fp32"] > 0)
+    ]
+    assert list(convolutions.groupby("step")["launches"].sum()) == [2, 2, 2]
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+def test_evaluate_alone_is_measured_as_inference() -> None:
+    import hroof_keras
+
+    model, x, y = models.cnn()
+    callback = hroof_keras.RooflineCallback(skip=1, steps=2, show=False)
+    model.evaluate(x, y, batch_size=models.BATCH["cnn"], verbose=0, callbacks=[callback])
+    forward = sum(flop for (_, phase), flop in truth("cnn").items() if phase == "forward")
+    assert matrix_per_step(callback.run) == [forward] * 2
+    phases = set(callback.profile.launches["phase"].astype(str))
+    assert "forward" in phases and not phases & {"backward", "optimizer"}
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+def test_a_region_around_fit_needs_no_callback() -> None:
+    model, x, y = models.cnn()
+    with hroof.region("fit", skip=2, steps=2, show=False) as run:
+        model.fit(x, y, batch_size=models.BATCH["cnn"], verbose=0)
+    assert matrix_per_step(run) == [models.MATRIX_FLOP["cnn"]] * 2
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+def test_a_loop_of_the_users_own() -> None:
+    """As Keras' guide to training loops in PyTorch has it: no callback, no ``hroof.step()``."""
+    model, x, y = models.cnn()
+    data = batches((model, x, y))
+    loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    with hroof.region("own", skip=2, steps=2, show=False) as run:
+        for _ in range(6):
+            images, labels = next(data)
+            loss = loss_of(torch.as_tensor(labels), model(images, training=True))
+            model.zero_grad()
+            loss.backward()
+            trained = model.trainable_weights
+            with torch.no_grad():
+                model.optimizer.apply([weight.value.grad for weight in trained], trained)
+    assert matrix_per_step(run) == [models.MATRIX_FLOP["cnn"]] * 2
+
+
 # --- marks, and the private names --------------------------------------------------------------------
 
 

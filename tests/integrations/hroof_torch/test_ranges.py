@@ -50,7 +50,7 @@ def test_ranges_lie_in_the_trace_and_are_balanced() -> None:
         observer = TraceRanges()
         observer.running = True
         tracker.attach(observer)
-        ranges.mark_step()
+        ranges.mark(ranges.STEP)
         model(torch.ones(4, 2)).sum().backward()
         with pytest.raises(RuntimeError):
             model(torch.ones(4, 5))

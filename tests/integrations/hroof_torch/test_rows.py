@@ -221,6 +221,19 @@ def test_steps_lie_between_marks_and_the_rest_is_outside() -> None:
     trace = read(events)
     assert [row.step for row in trace.ops] == [-1, 0, 1, -1]
     assert trace.steps == [(10, 20), (20, 30)]
+
+
+def test_only_what_runs_between_begin_and_end_is_the_steps() -> None:
+    """As in a loop that validates between two steps; a step without these marks lasts from mark to mark."""
+    marks = [("step", 10), ("begin", 20), ("end", 30), ("step", 31), ("step", 50)]
+    trace = read(
+        [
+            *(event(f"hroof:{name}", time, time) for name, time in marks),
+            *(event("aten::mm", time, time + 1) for time in (12, 20, 25, 30, 32, 51)),
+        ]
+    )
+    assert [row.step for row in trace.ops] == [-1, 0, 0, -1, 1, -1]
+    assert trace.steps == [(20, 30), (31, 50)]
     assert trace.ops[1].start == pytest.approx(2e-9)
 
 
