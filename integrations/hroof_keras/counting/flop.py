@@ -40,6 +40,8 @@ class Flop:
     matrix: MatrixShape | None = None
 
     def __add__(self, other: Flop) -> Flop:
+        if not self.nominal or not other.nominal:
+            return self if self.nominal else other
         return Flop(
             _merged(self.nominal, other.nominal),
             _merged(self.least, other.least),

@@ -23,7 +23,7 @@ Infer = Callable[[Call], Sequence[Shape]]
 _BOOLEAN = words(
     """
     Equal NotEqual Less LessEqual Greater GreaterEqual ApproximateEqual LogicalAnd LogicalOr LogicalNot
-    LogicalXor IsNan IsInf IsFinite All Any InTopK InTopKV2
+    IsNan IsInf IsFinite All Any InTopK InTopKV2
     """
 )
 _TYPE_ATTRIBUTES = {
@@ -59,7 +59,7 @@ _BINARY = words(
     """
     Add AddV2 Sub Mul Div RealDiv TruncateDiv FloorDiv FloorMod Mod TruncateMod Pow Maximum Minimum Atan2
     SquaredDifference MulNoNan DivNoNan Xlogy Xlog1py Xdivy NextAfter Zeta Igamma Igammac Polygamma Complex
-    Equal NotEqual Less LessEqual Greater GreaterEqual ApproximateEqual LogicalAnd LogicalOr LogicalXor
+    Equal NotEqual Less LessEqual Greater GreaterEqual ApproximateEqual LogicalAnd LogicalOr
     BitwiseAnd BitwiseOr BitwiseXor LeftShift RightShift
     """
 )

@@ -60,10 +60,10 @@ MOVES = words(
     Cast Copy CopyHost DeepCopy Concat ConcatV2 Slice StridedSlice StridedSliceGrad Split SplitV Pack Unpack
     Tile Transpose ConjugateTranspose Pad PadV2 MirrorPad Gather GatherV2 GatherNd ResourceGather
     ResourceGatherNd Select SelectV2 Where Equal NotEqual Less LessEqual Greater GreaterEqual
-    ApproximateEqual LogicalAnd LogicalOr LogicalNot LogicalXor BitwiseAnd BitwiseOr BitwiseXor Invert
+    ApproximateEqual LogicalAnd LogicalOr LogicalNot BitwiseAnd BitwiseOr BitwiseXor Invert
     LeftShift RightShift IsNan IsInf IsFinite CheckNumerics CheckNumericsV2 All Any Fill ZerosLike OnesLike
     Empty InplaceUpdate OneHot Reverse ReverseV2 ReverseSequence Roll TopK TopKV2 InTopK
-    InTopKV2 NthElement Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2 ListDiff SearchSorted
+    InTopKV2 NthElement Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2 ListDiff
     LowerBound UpperBound Bucketize Bincount DenseBincount SparseBincount RaggedBincount
     SpaceToDepth DepthToSpace SpaceToBatch SpaceToBatchND BatchToSpace BatchToSpaceND ExtractImagePatches
     ExtractVolumePatches ResizeNearestNeighbor DynamicPartition DynamicStitch ParallelDynamicStitch
