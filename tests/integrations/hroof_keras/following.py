@@ -51,28 +51,17 @@ class Followed:
                 phase, layer, _ = self.at(event.name)
                 yield event, phase, layer
 
-    def by_shape(self, batch: int) -> dict[tuple[frozenset[int], str], set[str | None]]:
-        """The layers that products were given to, by what their shapes alone tell.
-
-        The key is the lengths of the inputs' dimensions without that of the batch, and ``forward`` where the first
-        input has the batch as its first length and the second has not.
-        """
-        found: dict[tuple[frozenset[int], str], set[str | None]] = {}
-        for event, phase, layer in self.products():
-            found.setdefault((dims(event, batch), phase), set()).add(layer)
-        return found
+    def step(self) -> list[Event]:
+        """Executed ops that are not the input pipeline's."""
+        return [
+            e for e in self.events if e.kind == "op" and not e.pipeline and e.name in self.nodes
+        ]
 
     def share_of_time(self) -> float:
         """Part of the time of executed ops whose place is known."""
-        ops = [e for e in self.events if e.kind == "op" and not e.pipeline]
+        ops = [event for event in self.events if event.kind == "op" and not event.pipeline]
         known = [event for event in ops if self.places.of(event.name).rule != "none"]
         return sum(e.duration for e in known) / sum(e.duration for e in ops)
-
-
-def dims(event: Event, batch: int) -> frozenset[int]:
-    """The lengths of an op's inputs, without the batch's."""
-    shapes = [spec.shape for spec in event.shapes or () if spec is not None and spec.shape]
-    return frozenset(length for shape in shapes[:2] for length in shape) - {batch}
 
 
 def follow(run: Callable[[], object], optimizers: Sequence[str] = ()) -> Followed:
