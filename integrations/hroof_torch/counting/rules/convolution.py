@@ -9,33 +9,10 @@ dimension, so the number of taps is a product over the dimensions.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
+from hroof.launches.taps import valid_taps
 from hroof_torch.counting.rules.flop import NO_FLOP, Call, Flop, matrix, rule, size, vector
-
-
-@lru_cache(maxsize=4096)
-def valid_taps(
-    inputs: int, outputs: int, kernel: int, stride: int, padding: int, dilation: int
-) -> int:
-    """Pairs of output position and kernel tap, in one dimension, that meet an input element.
-
-    Args:
-        inputs: Elements of the input.
-        outputs: Elements of the output.
-        kernel: Taps of the kernel.
-        stride: Input elements between outputs.
-        padding: Zeros before the input.
-        dilation: Input elements between taps.
-    """
-    total = 0
-    for tap in range(kernel):
-        shift = padding - tap * dilation
-        first = max(0, -(-shift // stride))
-        last = min(outputs - 1, (inputs - 1 + shift) // stride)
-        total += max(0, last - first + 1)
-    return total
 
 
 def _per_dimension(values: Any, dims: int) -> list[int]:

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
@@ -19,7 +17,6 @@ from hroof.units import Pipe, Precision, Source
 from hroof_torch.counting import count_step, weights
 from hroof_torch.counting.counter import Counter
 from hroof_torch.counting.rules.attention import scores_needed
-from hroof_torch.counting.rules.convolution import valid_taps
 from hroof_torch.counting.rules.flop import RULES, rule, tf32_allowed
 from hroof_torch.counting.rules.registry import find_rule
 from hroof_torch.counting.schema import base_name, op_info
@@ -133,20 +130,6 @@ def test_tf32_follows_the_switches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # --- convolutions
-
-
-def brute_taps(inputs: int, outputs: int, kernel: int, s: int, p: int, d: int) -> int:
-    pairs = itertools.product(range(outputs), range(kernel))
-    return sum(0 <= o * s - p + k * d < inputs for o, k in pairs)
-
-
-@given(
-    *(st.integers(1, 9), st.integers(1, 9), st.integers(1, 5)),
-    *(st.integers(1, 4), st.integers(0, 5), st.integers(1, 3)),
-)
-@settings(max_examples=200)
-def test_taps_by_brute_force(i: int, o: int, k: int, s: int, p: int, d: int) -> None:
-    assert valid_taps(i, o, k, s, p, d) == brute_taps(i, o, k, s, p, d)
 
 
 CONVOLUTIONS = [
