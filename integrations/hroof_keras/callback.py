@@ -173,7 +173,7 @@ class RooflineCallback(keras.callbacks.Callback):
     def _batch_begins(self, kind: Kind, batch: int) -> None:
         """Only for a loop that calls this callback itself: lists of callbacks are heard."""
         if self._is_called_alone():
-            executions.batch_begins(kind, self, batch)
+            executions.batch_begins(kind, self, batch, sys._getframe(2))
 
     def _batch_ends(self) -> None:
         if self._is_called_alone():

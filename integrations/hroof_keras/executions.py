@@ -9,6 +9,7 @@ run in the thread that trains, also where Keras hands the callbacks themselves t
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -96,6 +97,14 @@ def unlisten(listener: Listener) -> None:
                 _put.pop().remove()
 
 
+@dataclass(frozen=True)
+class _Open:
+    """An execution that has begun, and the frame of the loop around it, by its address."""
+
+    execution: Execution
+    frame: int
+
+
 class _Thread(threading.local):
     """What runs in a thread.
 
@@ -106,7 +115,7 @@ class _Thread(threading.local):
     """
 
     def __init__(self) -> None:
-        self.open: list[Execution] = []
+        self.open: list[_Open] = []
         self.before: int | None = None
         self.in_list = False
 
@@ -131,13 +140,14 @@ def loop_ends(kind: Kind, source: Any) -> None:
         listener.loop_ends(kind, source)
 
 
-def batch_begins(kind: Kind, source: Any, first: int) -> None:
+def batch_begins(kind: Kind, source: Any, first: int, loop: Any) -> None:
     """An execution of such a loop begins.
 
     Args:
         kind: What it is for.
         source: The list of callbacks, or a callback that is called without one.
         first: Index of its first batch.
+        loop: The frame of the loop.
     """
     _drop_open(source)
     model = private.model_of(source)
@@ -145,7 +155,7 @@ def batch_begins(kind: Kind, source: Any, first: int) -> None:
     total = None if at_once == 1 else _total(source)
     planned = at_once if total is None or first >= total else min(at_once, total - first)
     execution = Execution(kind, weakref.ref(source), int(first), planned)
-    _thread.open.append(execution)
+    _thread.open.append(_Open(execution, id(loop)))
     if len(_thread.open) > 1:
         return
     unknown = planned > 1 and total is None and kind is Kind.TRAIN
@@ -157,9 +167,9 @@ def batch_begins(kind: Kind, source: Any, first: int) -> None:
 def batch_ends(source: Any) -> None:
     """The execution that began last for this list of callbacks has ended."""
     opened = _thread.open
-    if not opened or opened[-1].source is not source:
+    if not opened or opened[-1].execution.source is not source:
         return
-    execution = opened.pop()
+    execution = opened.pop().execution
     if opened:
         return
     steps = _ran(execution)
@@ -183,44 +193,57 @@ def _total(source: Any) -> int | None:
     return total if isinstance(total, int) and total > 0 else None
 
 
-def _drop_open(source: Any) -> None:
-    """What is still open for this list of callbacks never ran: the data had ended, or ``fit`` was broken off."""
+def _drop_open(source: Any = None) -> None:
+    """What is still open for a list of callbacks never ran, nor did what belongs to a loop that is gone.
+
+    The data had ended, or the loop was broken off. An exception that somebody keeps holds its frames, and with them
+    the list of callbacks; but they are not those that run.
+    """
     opened = _thread.open
-    while opened:
-        of = opened[-1].source
-        if of is not None and of is not source:
-            return
-        execution = opened.pop()
+    if not opened:
+        return
+    running = set(_frames())
+    while opened and (
+        _is_over(opened[-1].execution.source, source) or opened[-1].frame not in running
+    ):
+        execution = opened.pop().execution
         if not opened:
             for listener in _listeners:
                 listener.fails(execution)
 
 
+def _is_over(of: Any, source: Any) -> bool:
+    return of is None or of is source
+
+
+def _frames() -> Iterator[int]:
+    """Addresses of the frames that run in this thread."""
+    frame: Any = sys._getframe()
+    while frame is not None:
+        yield id(frame)
+        frame = frame.f_back
+
+
 def call_in_own_loop(kind: Kind, source: Any, call: Callable[[], Any]) -> Any:
-    """Run an execution of a loop of the user's own."""
+    """Run an execution of a loop of the user's own; within another one it is a part of that."""
+    _drop_open()
     if _thread.open:
         return call()
     execution = Execution(kind, weakref.ref(source), own_loop=True)
-    _thread.open.append(execution)
+    _thread.open.append(_Open(execution, id(sys._getframe())))
     for listener in _listeners:
         listener.begins(execution)
     try:
         result = call()
     except BaseException:
-        _close(execution)
+        _thread.open.clear()
         for listener in _listeners:
             listener.fails(execution)
         raise
-    _close(execution)
+    _thread.open.clear()
     for listener in _listeners:
         listener.ends(execution, 1)
     return result
-
-
-def _close(execution: Execution) -> None:
-    opened = _thread.open
-    while opened and opened.pop() is not execution:
-        pass
 
 
 # --- how it is heard -----------------------------------------------------------------------------
@@ -293,7 +316,7 @@ def _batch_begin(kind: Kind, original: Any) -> Any:
     def on_batch_begin(callbacks: Any, batch: int, *args: Any, **kwargs: Any) -> Any:
         with _CallingCallbacks():
             result = original(callbacks, batch, *args, **kwargs)
-        batch_begins(kind, callbacks, batch)
+        batch_begins(kind, callbacks, batch, sys._getframe(1))
         return result
 
     return on_batch_begin
@@ -329,7 +352,7 @@ def _apply(original: Any) -> Any:
     """An optimizer step of an eager loop; while a function is traced nothing is computed."""
 
     def apply(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        if _thread.open or private.is_traced():
+        if private.is_traced():
             return original(optimizer, *args, **kwargs)
         return call_in_own_loop(Kind.TRAIN, optimizer, lambda: original(optimizer, *args, **kwargs))
 
