@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-keras = pytest.importorskip("keras")
+pytest.importorskip("keras")
 pytest.importorskip("tensorflow")
 
-from hroof_keras import executions  # noqa: E402
-from hroof_keras.executions import Execution, Kind  # noqa: E402
-from tests.integrations.hroof_keras import tiny  # noqa: E402
+import keras
+
+from hroof_keras import executions
+from hroof_keras.executions import Execution, Kind
+from tests.integrations.hroof_keras import tiny
 
 
 class Heard:
@@ -218,7 +220,7 @@ def test_what_runs_within_an_execution_is_part_of_it(heard: Heard) -> None:
 def test_what_a_callback_runs_between_two_executions_is_not(heard: Heard) -> None:
     inner = tiny.model()
 
-    class Nested(keras.callbacks.Callback):  # type: ignore[misc]
+    class Nested(keras.callbacks.Callback):
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
             tiny.fit(inner, 1)
 
@@ -241,7 +243,7 @@ class Boom(Exception):
 
 
 def test_after_a_broken_fit_other_loops_are_heard(heard: Heard) -> None:
-    class Breaks(keras.callbacks.Callback):  # type: ignore[misc]
+    class Breaks(keras.callbacks.Callback):
         def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
             if batch == 1:
                 raise Boom
@@ -260,7 +262,7 @@ def test_after_a_broken_fit_other_loops_are_heard(heard: Heard) -> None:
 
 
 def test_the_callbacks_hooks_lie_outside_the_step(heard: Heard) -> None:
-    class Notes(keras.callbacks.Callback):  # type: ignore[misc]
+    class Notes(keras.callbacks.Callback):
         def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
             heard.log.append(f"hook {executions.called_by_list()}")
 

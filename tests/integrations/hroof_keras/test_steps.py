@@ -13,14 +13,15 @@ from typing import Any
 
 import pytest
 
-keras = pytest.importorskip("keras")
+pytest.importorskip("keras")
 pytest.importorskip("tensorflow")
 
-from hroof.integration import Stage  # noqa: E402
-from hroof.regions import Kind, Mark, Region, listen, unlisten  # noqa: E402
-from hroof_keras import backends, executions  # noqa: E402
-from hroof_keras.steps import Cycle, StepFinder  # noqa: E402
-from tests.integrations.hroof_keras import tiny  # noqa: E402
+
+from hroof.integration import Stage
+from hroof.regions import Kind, Mark, Region, listen, unlisten
+from hroof_keras import backends, executions
+from hroof_keras.steps import Cycle, StepFinder
+from tests.integrations.hroof_keras import tiny
 
 CASES = os.environ.get("HROOF_CASES")
 
