@@ -8,9 +8,11 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from hroof.integration import Device
 from hroof.units import MemoryLevel
 
 CPU_FOLDER = Path("/sys/devices/system/cpu")
@@ -43,6 +45,19 @@ class Cache:
     instances: int
     sharers: int
     total: int
+
+
+def cache_fact(cache: Cache) -> dict[str, Any]:
+    """A cache as plain JSON values, for the fact ``caches`` of a device."""
+    return {**asdict(cache), "level": str(cache.level)}
+
+
+def caches_of(device: Device) -> tuple[Cache, ...]:
+    """The caches in a device's facts; without those its totals, as one instance each."""
+    facts = device.facts.get("caches")
+    if facts is None:
+        return tuple(Cache(level, size, 1, 1, size) for level, size in device.caches.items())
+    return tuple(Cache(**{**fact, "level": MemoryLevel(fact["level"])}) for fact in facts)
 
 
 def usable_cpus() -> tuple[int, ...]:

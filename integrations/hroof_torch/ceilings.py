@@ -115,7 +115,7 @@ def _cpu() -> Device:
         "capability": torch.backends.cpu.get_cpu_capability(),
         "compiler": ceilings_cpu_compiler.compiler(),
         "matrix_unit": matrix_unit,
-        "caches": [ceilings_cpu.cache_fact(cache) for cache in caches],
+        "caches": [host.cache_fact(cache) for cache in caches],
         "cache_source": source,
         "huge_pages": host.huge_pages(),
         **_settings(),

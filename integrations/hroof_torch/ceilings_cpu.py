@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import torch
 
 from hroof.ceilings import host
-from hroof.ceilings.host import Cache
+from hroof.ceilings.host import caches_of
 from hroof.ceilings.sizes import Windows, WorkingSets, dram_windows, working_sets
 from hroof.integration import CeilingKernel, Device
 from hroof.units import MemoryLevel, Precision
@@ -63,19 +62,6 @@ def kernels(device: Device) -> Iterator[CeilingKernel]:
 def is_compiled_for(device: Device) -> bool:
     """Whether kernels are compiled for a device: only where a compiler is at hand, and not in a hurry."""
     return bool(device.facts.get("compiler")) and not device.facts.get("quick")
-
-
-def cache_fact(cache: Cache) -> dict[str, Any]:
-    """A cache as plain JSON values."""
-    return {**dataclasses.asdict(cache), "level": str(cache.level)}
-
-
-def caches_of(device: Device) -> tuple[Cache, ...]:
-    """The caches in a device's facts; without those its totals, as one instance each."""
-    facts = device.facts.get("caches")
-    if facts is None:
-        return tuple(Cache(level, size, 1, 1, size) for level, size in device.caches.items())
-    return tuple(Cache(**{**fact, "level": MemoryLevel(fact["level"])}) for fact in facts)
 
 
 # --- launch -------------------------------------------------------------------------------------

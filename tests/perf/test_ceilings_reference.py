@@ -146,7 +146,7 @@ def command(kernel: CeilingKernel, device: Device) -> str | None:
 
 def sizes_of(device: Device) -> dict[MemoryLevel, str]:
     """Commands for the caches."""
-    sets = {each.level: each for each in working_sets(ceilings_cpu.caches_of(device))}
+    sets = {each.level: each for each in working_sets(host.caches_of(device))}
     found = {}
     for level, each in sets.items():
         size = each.sizes[-1 if level is L1 else 0]

@@ -33,7 +33,7 @@ def small_cpu(threads: int = 1) -> Device:
     """A CPU with small caches, so that its DRAM windows are few."""
     facts = {
         "threads": threads,
-        "caches": [ceilings_cpu.cache_fact(cache) for cache in SMALL_CACHES],
+        "caches": [host.cache_fact(cache) for cache in SMALL_CACHES],
     }
     return Device("cpu", "small", {c.level: c.total for c in SMALL_CACHES}, True, facts)
 
@@ -415,9 +415,9 @@ def test_onednn_without_its_product_is_not_used(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_caches_come_back_from_the_facts() -> None:
-    assert ceilings_cpu.caches_of(small_cpu()) == SMALL_CACHES
+    assert host.caches_of(small_cpu()) == SMALL_CACHES
     bare = Device("cpu", "bare", {L1: 1000})
-    assert ceilings_cpu.caches_of(bare) == (Cache(L1, 1000, 1, 1, 1000),)
+    assert host.caches_of(bare) == (Cache(L1, 1000, 1, 1, 1000),)
 
 
 def test_without_cache_sizes_dram_and_peaks_are_still_measured() -> None:
