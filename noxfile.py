@@ -1,7 +1,7 @@
 """Every job of the project. Plain ``nox`` is the whole check: lint, types, imports, tests.
 
-The jobs share the environment that ``dev`` makes (``.nox/dev``). Only ``wheel`` and ``minimums``,
-which are about what gets installed, have their own.
+The jobs share the environment that ``dev`` makes (``.nox/dev``). Only those that are about what gets
+installed have their own.
 """
 
 from __future__ import annotations
@@ -94,6 +94,20 @@ def nvrtc(session: nox.Session) -> None:
 
 
 @nox.session
+def torch_only(session: nox.Session) -> None:
+    """PyTorch without Keras and TensorFlow: every test that can run there; the others skip and say so."""
+    session.install(_pin("torch"))
+    _test_without(session, "keras", "tensorflow")
+
+
+@nox.session
+def keras_only(session: nox.Session) -> None:
+    """Keras and TensorFlow without PyTorch: every test that can run there; the others skip and say so."""
+    _install(session, *_KERAS)
+    _test_without(session, "torch")
+
+
+@nox.session
 def wheel(session: nox.Session) -> None:
     """Build a wheel from the source archive; run the tests against it, not against this folder."""
     _install(session, "hatchling")
@@ -104,7 +118,7 @@ def wheel(session: nox.Session) -> None:
     session.run("python", "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(dist), str(sdist))
     built = next(dist.glob("*.whl"))
     session.install(_pin("torch"))
-    _install(session, str(built), *_group("test"))
+    _install(session, str(built), *_KERAS, *_group("test"))
     _check_complete(session, built)
     # This folder stays off sys.path, also in the tests' own subprocesses, so that a file that the
     # wheel lacks is missed.
@@ -125,6 +139,15 @@ def _install(session: nox.Session, *arguments: str) -> None:
     """Install with the pins, also in the environment where pip builds this project."""
     pins = str(CONSTRAINTS)
     session.install("-c", pins, *arguments, env={"PIP_BUILD_CONSTRAINT": pins})
+
+
+def _test_without(session: nox.Session, *absent: str) -> None:
+    """Run the tests where these packages are not installed."""
+    _install(session, "-e", ".", *_group("test"))
+    for name in absent:
+        there = f"import importlib.util as u, sys; sys.exit(u.find_spec({name!r}) is not None)"
+        session.run("python", "-c", there)
+    session.run("python", "-m", "pytest", "tests/unit", "tests/integrations", *session.posargs)
 
 
 def _run(session: nox.Session, program: str, *arguments: str) -> None:
