@@ -11,7 +11,7 @@ import keras
 
 from hroof.launches import Work
 from hroof_keras.counting import Buffers, output_specs, work_of
-from hroof_keras.events import Event, within
+from hroof_keras.events import Event, Recorded, within
 from hroof_keras.flow import Flow, inputs_of
 from hroof_keras.graphs import GraphCollection
 from hroof_keras.nodes import Node, TensorSpec
@@ -67,6 +67,12 @@ def run_step(build: Callable[..., tuple[Any, Any, Any]], batch: int, **options: 
 
 def fit_step(workload: tuple[Any, Any, Any], batch: int) -> Step:
     """The same for a compiled model and its data."""
+    recorded, nodes = profiled_fit(workload, batch)
+    return count(within(recorded.events, *recorded.steps[0]), nodes)
+
+
+def profiled_fit(workload: tuple[Any, Any, Any], batch: int) -> tuple[Recorded, dict[str, Node]]:
+    """Train two batches: the profile of the second one, with shapes, and the nodes that ran."""
     model, x, y = workload
     collection, second = GraphCollection(), _Second()
     collection.start()
@@ -79,8 +85,7 @@ def fit_step(workload: tuple[Any, Any, Any], batch: int) -> Step:
         callbacks=[second],
     )
     nodes = collection.stop()
-    recorded = second.session.stop()
-    return count(within(recorded.events, *recorded.steps[0]), nodes)
+    return second.session.stop(), nodes
 
 
 def count(events: list[Event], nodes: dict[str, Node]) -> Step:
