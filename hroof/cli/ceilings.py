@@ -7,29 +7,21 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from hroof.cli import kept, show
+from hroof.cli import frameworks, kept
 from hroof.cli.command import Arguments, Command, Say, grouping, print_json, progress
 from hroof.errors import OutputError, UsageError
 from hroof.files import json_writer, write_atomic
 from hroof.integration import Integration
 from hroof.machine import Machine
 
-FRAMEWORK = "torch"
 SWEEP = "sweep"
 FIGURES = (".png", ".svg", ".pdf")
 KINDS = (*FIGURES, ".html", ".json", ".txt")
 
 
-def add_framework(parser: argparse.ArgumentParser) -> None:
-    """``--framework`` and ``--device``."""
-    parser.add_argument(
-        "--framework", default=FRAMEWORK, help=f"whose kernels (default: {FRAMEWORK})"
-    )
-    parser.add_argument("--device", help="cpu or cuda:0 (default: the framework's)")
-
-
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    add_framework(parser)
+    frameworks.add_framework(parser)
+    parser.add_argument("--device", help="cpu or cuda:0 (default: the framework's)")
     parser.add_argument("--refresh", action="store_true", help="measure again")
     parser.add_argument(
         "--quick", action="store_true",
@@ -64,7 +56,7 @@ def run(arguments: Arguments) -> int:
         kept.show_list(as_json=arguments.json)
         return 0
     say = progress(arguments.quiet)
-    machine = _machine(arguments, show.need_framework(arguments.framework), say)
+    machine = _machine(arguments, frameworks.load(arguments.framework), say)
     for path in arguments.output:
         say(f"Wrote {write(machine, path)}")
     if arguments.json:
@@ -192,6 +184,7 @@ COMMAND = Command(
         "hroof ceilings",
         "hroof ceilings -o roofline.png -o machine.html",
         "hroof ceilings --only L1,matrix_bf16",
+        "hroof ceilings --framework keras",
         "hroof ceilings --list",
         "hroof ceilings --json > machine.json",
     ),

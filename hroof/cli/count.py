@@ -15,10 +15,10 @@ from types import ModuleType
 from typing import Any
 
 from hroof import integration
-from hroof.cli import show
-from hroof.cli.ceilings import FRAMEWORK
+from hroof.cli import frameworks, show
 from hroof.cli.command import Arguments, Command, print_json, progress
-from hroof.errors import CaptureError, HroofError, UsageError
+from hroof.cli.frameworks import TORCH
+from hroof.errors import CaptureError, HroofError, MissingError, UsageError
 from hroof.machine import Machine
 from hroof.profile import Profile
 from hroof.roofline import Point, points
@@ -50,7 +50,7 @@ def run(arguments: Arguments) -> int:
         MissingError: The framework is not there.
         ProfileError: The file given as machine is none.
     """
-    show.need_framework(FRAMEWORK)
+    _need_torch()
     build = find(arguments.target)
     given = None if arguments.machine is None else Machine.load(arguments.machine)
     profile = _count(build, arguments.target)
@@ -67,6 +67,21 @@ def run(arguments: Arguments) -> int:
     else:
         _print(profile, machine, rows)
     return 0
+
+
+def _need_torch() -> None:
+    """Only PyTorch has tensors without data on which a whole step can run.
+
+    Raises:
+        MissingError: It is not there.
+    """
+    if not TORCH.installed:
+        raise MissingError(
+            "hroof count runs a step of a PyTorch model on paper, and PyTorch is not installed.",
+            f"Install it with: {TORCH.remedy}. The work of a Keras model is in the report of a run: "
+            "hroof run -- python train.py.",
+        )
+    frameworks.load(TORCH.name)
 
 
 def find(target: str) -> Callable[[], Any]:
@@ -109,7 +124,7 @@ def _import_module(name: str) -> ModuleType:
 
 
 def _count(build: Callable[[], Any], target: str) -> Profile:
-    paper = importlib.import_module(f"{integration.known()[FRAMEWORK].module}.paper")
+    paper = importlib.import_module(f"{integration.known()[TORCH.name].module}.paper")
     remedy = "On paper tensors hold no values: no .item(), no printing of a loss, no data loading."
     with _told(CaptureError, f"{target!r} cannot run on paper", remedy):
         profile: Profile = paper.count(build)
@@ -140,7 +155,7 @@ def _print_trace(error: Exception) -> None:
 
 def _is_ours(file: str) -> bool:
     """Whether a file belongs to hroof or to what it imports the user's code with."""
-    paper = integration.known()[FRAMEWORK].module
+    paper = integration.known()[TORCH.name].module
     packages = [Path(sys.modules[name].__file__ or "").parent for name in ("hroof", "importlib")]
     found = importlib.util.find_spec(paper)
     if found is not None and found.origin is not None:

@@ -7,8 +7,10 @@ import importlib.util
 import sys
 from pathlib import Path
 
+from hroof.cli import frameworks
 from hroof.cli import run as run_verb
 from hroof.cli.command import Arguments, Command, at_least, progress
+from hroof.cli.frameworks import KNOWN
 from hroof.errors import MissingError
 
 STEPS = 3
@@ -20,6 +22,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         "--steps", type=at_least(1), default=STEPS, metavar="N",
         help=f"steps to time (default: {STEPS})",
     )  # fmt: skip
+    frameworks.add_framework(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the result")
     parser.add_argument("--force", action="store_true", help="replace the profile that DIR holds")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write the report as HTML too")
@@ -31,14 +34,9 @@ def run(arguments: Arguments) -> int:
     """Train, measure, report.
 
     Raises:
-        MissingError: PyTorch is not installed.
+        MissingError: No framework that could train is installed.
     """
-    program = _program()
-    if importlib.util.find_spec("torch") is None or program is None:
-        raise MissingError(
-            "The demo trains a PyTorch model, and PyTorch is not installed.",
-            "Install it with: pip install 'hroof[torch]'.",
-        )
+    program = _program(arguments.framework)
     progress(arguments.quiet)(
         f"hroof: training a small transformer for {SKIP + 1 + arguments.steps} steps. "
         f"With a program of your own: hroof run -- python train.py"
@@ -46,11 +44,22 @@ def run(arguments: Arguments) -> int:
     return run_verb.run(_as_run(arguments, program))
 
 
-def _program() -> Path | None:
-    """The script, found without importing the framework."""
-    package = importlib.util.find_spec("hroof_torch")
+def _program(name: str | None) -> Path:
+    """The script, found without importing the framework.
+
+    Raises:
+        MissingError: The framework is not installed, or there is no demo of it.
+    """
+    wanted = [one for one in KNOWN if name is None or one.name == name]
+    chosen = next((one for one in wanted if one.installed), None)
+    package = importlib.util.find_spec(f"hroof_{chosen.name}") if chosen is not None else None
     if package is None or package.origin is None:
-        return None
+        titles = " or ".join(one.title for one in wanted) or repr(name)
+        remedies = ", or ".join(one.remedy for one in wanted or KNOWN)
+        raise MissingError(
+            f"The demo trains a model of {titles}, which is not installed.",
+            f"Install it with: {remedies}.",
+        )
     return Path(package.origin).with_name("demo.py")
 
 
@@ -82,7 +91,12 @@ COMMAND = Command(
     name="demo",
     help="a small real training run and its report",
     description="Train a small transformer on this machine's CPU for a few steps, and report.",
-    examples=("hroof demo", "hroof demo --html demo.html", "hroof demo --steps 10 --json"),
+    examples=(
+        "hroof demo",
+        "hroof demo --html demo.html",
+        "hroof demo --steps 10 --json",
+        "hroof demo --framework keras",
+    ),
     arguments=_arguments,
     run=run,
 )

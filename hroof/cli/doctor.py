@@ -15,10 +15,10 @@ from typing import Literal
 import hroof
 from hroof import integration
 from hroof.cli.command import Arguments, Command, print_json
+from hroof.cli.frameworks import KERAS, KNOWN, Framework
 from hroof.errors import HroofError, MissingError
 from hroof.integration import Device, Integration
 
-FRAMEWORK = "torch"
 State = Literal["ok", "note", "missing"]
 _MARKS: dict[State, str] = {"ok": "ok  ", "note": "note", "missing": "MISS"}
 
@@ -61,13 +61,14 @@ def run(arguments: Arguments) -> int:
 
 def examine() -> list[Check]:
     """Everything that is worth a look, in the order in which it matters."""
-    chosen, framework = _framework()
+    installed = [one for one in KNOWN if one.installed]
+    chosen = _integration(installed)
     device = _device(chosen)
     return [
         Check("Python", "ok", f"{platform.python_version()} ({sys.executable})"),
         Check("hroof", "ok", hroof.__version__),
         *_switch(),
-        framework,
+        *_frameworks(installed),
         *_devices(chosen),
         _cores(),
         _caches(device),
@@ -87,19 +88,48 @@ def _switch() -> list[Check]:
     return [Check("HROOF", "note", f"is set to {value!r}", "Unset it to let regions measure.")]
 
 
-def _framework() -> tuple[Integration | None, Check]:
+def _frameworks(installed: list[Framework]) -> list[Check]:
+    """One of them is enough; the other is only needed for programs that use it."""
+    checks = [_framework(one, one in installed) for one in KNOWN]
+    works = any(check.state == "ok" for check in checks)
+    return [*(_optional(check) if works else check for check in checks), *_keras(installed)]
+
+
+def _framework(one: Framework, installed: bool) -> Check:
+    if not installed:
+        return Check(one.title, "missing", "is not installed", f"Install it with: {one.remedy}.")
     try:
-        chosen = integration.load(FRAMEWORK)
+        integration.load(one.name)
     except HroofError as error:
-        return None, Check("PyTorch", "missing", error.fact, error.remedy)
-    return chosen, Check("PyTorch", "ok", _version(FRAMEWORK))
+        return Check(one.title, "missing", error.fact, error.remedy)
+    return Check(one.title, "ok", one.version)
 
 
-def _version(package: str) -> str:
+def _optional(check: Check) -> Check:
+    if check.state == "ok":
+        return check
+    remedy = f"Only needed for programs that use it. {check.remedy}"
+    return dataclasses.replace(check, state="note", remedy=remedy)
+
+
+def _keras(installed: list[Framework]) -> list[Check]:
+    """Keras computes with another framework, which must be one of those that are there."""
     try:
-        return importlib.metadata.version(package)
+        version = importlib.metadata.version("keras")
     except importlib.metadata.PackageNotFoundError:
-        return "installed, version unknown"
+        return []
+    if KERAS in installed:
+        return [Check("Keras", "ok", version)]
+    remedy = f"Programs need KERAS_BACKEND=torch, or install TensorFlow: {KERAS.remedy}."
+    return [Check("Keras", "note", f"{version}, without TensorFlow", remedy)]
+
+
+def _integration(installed: list[Framework]) -> Integration | None:
+    """The one whose devices and ceilings are looked at: importing both would take long."""
+    try:
+        return integration.load(installed[0].name) if installed else None
+    except HroofError:
+        return None
 
 
 def _device(chosen: Integration | None, name: str = "cpu") -> Device | None:
@@ -114,8 +144,11 @@ def _devices(chosen: Integration | None) -> list[Check]:
         return []
     gpu = _device(chosen, "cuda:0")
     if gpu is None:
-        remedy = "For a GPU install its driver and a CUDA build of PyTorch. The CPU works as it is."
-        return [Check("CUDA", "note", "PyTorch sees no CUDA device", remedy)]
+        title = next((one.title for one in KNOWN if one.name == chosen.FRAMEWORK), "the framework")
+        remedy = (
+            f"For a GPU install its driver and a CUDA build of {title}. The CPU works as it is."
+        )
+        return [Check("CUDA", "note", f"{title} sees no CUDA device", remedy)]
     return [Check("CUDA", "ok", gpu.name)]
 
 

@@ -45,7 +45,7 @@ def _reasons(results: Results) -> Iterator[str]:
         yield f"The program never imported {' or '.join(sorted(known())) or 'a framework'}."
     elif not said and not lacking:
         yield (
-            "It opened no region, took no optimizer step and called no module with parameters: "
+            "It opened no region, took no optimizer step, called no module with parameters and ran no Keras model: "
             "put the work into a block of `with hroof.region():` and call hroof.step() in it."
         )
     yield (

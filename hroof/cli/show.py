@@ -9,7 +9,7 @@ from typing import Any
 
 from hroof import integration
 from hroof.cli.command import Arguments, Say
-from hroof.errors import HroofError, MissingError, OutputError
+from hroof.errors import HroofError, OutputError
 from hroof.machine import Machine
 from hroof.profile import Profile
 from hroof.run import ceilings_of
@@ -126,17 +126,3 @@ def write_file(
 
     fitted, by = at_its_clock(profile, machine), keys(profile, arguments.by)
     say(f"Wrote {export.write(profile, fitted, path, by, force=arguments.force)}")
-
-
-def need_framework(name: str) -> integration.Integration:
-    """An integration, for verbs that cannot do without.
-
-    Raises:
-        MissingError: It is not there.
-    """
-    if name not in integration.known():
-        raise MissingError(
-            f"The {name} integration is not installed.",
-            f"Install it with: pip install 'hroof[{name}]'.",
-        )
-    return integration.load(name)

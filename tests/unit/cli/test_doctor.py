@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
+import importlib.util
 import json
 import os
 from pathlib import Path
@@ -71,6 +72,57 @@ def test_without_a_framework_nothing_works(
     assert done.status == 6
     assert "MISS  PyTorch: It is not there." in done.out
     assert "→ pip install 'hroof[torch]'." in done.out
+
+
+def test_one_framework_is_enough(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lets_seem(monkeypatch, installed={"torch"})
+    assert find("PyTorch").state == "ok"
+    absent = find("TensorFlow")
+    assert (absent.state, absent.fact) == ("note", "is not installed")
+    assert absent.remedy.startswith("Only needed for programs that use it. Install it with: pip")
+
+
+def test_keras_needs_a_framework_that_computes(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.metadata.version", lambda name: f"1.0 of {name}")
+    lets_seem(monkeypatch, installed={"torch"})
+    assert find("Keras").fact == "1.0 of keras, without TensorFlow"
+    assert "KERAS_BACKEND=torch" in find("Keras").remedy
+    lets_seem(monkeypatch, installed={"torch", "tensorflow"})
+    assert find("Keras") == Check("Keras", "ok", "1.0 of keras")
+
+
+def test_without_any_both_are_missing(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lets_seem(monkeypatch, installed=set())
+    assert (find("PyTorch").state, find("TensorFlow").state) == ("missing", "missing")
+    assert "pip install 'hroof[keras]' tensorflow" in find("TensorFlow").remedy
+
+
+def test_a_broken_framework_beside_one_that_works_is_a_note(
+    fake: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(name: str) -> Fake:
+        if name == "torch":
+            raise MissingError("It is broken.", "Mend it.")
+        return fake
+
+    lets_seem(monkeypatch, installed={"torch", "tensorflow"})
+    monkeypatch.setattr(integration, "load", load)
+    assert find("PyTorch") == Check(
+        "PyTorch", "note", "It is broken.", "Only needed for programs that use it. Mend it."
+    )
+    assert find("TensorFlow").state == "ok"
+
+
+def lets_seem(monkeypatch: pytest.MonkeyPatch, installed: set[str]) -> None:
+    """Let exactly these frameworks seem to be installed."""
+    find_spec = importlib.util.find_spec
+
+    def found(name: str, *rest: Any) -> Any:
+        if name in ("torch", "tensorflow"):
+            return object() if name in installed else None
+        return find_spec(name, *rest)
+
+    monkeypatch.setattr(importlib.util, "find_spec", found)
 
 
 def test_everything_that_is_not_ok_has_a_remedy(fake: Fake) -> None:
