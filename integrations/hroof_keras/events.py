@@ -146,7 +146,7 @@ def _signs(line: Line) -> Iterator[tuple[int, str]]:
 # A node, then its type; names of C++ scopes have two colons.
 _OP = re.compile(r"([A-Za-z0-9_.][A-Za-z0-9_.\\/>-]*):([A-Z_][A-Za-z0-9_>.]*)")
 _FOREIGN = ("ThreadpoolListener", "ExecutorState", "Iterator:")
-_CONTAINERS = re.compile(r"(while|call|conditional|async-start|async-done)([.-].*|\d*)?")
+_CONTAINERS = re.compile(r"(while|conditional|async-start|async-done)([.-].*|\d*)?")
 _END = "end: "
 _EAGER = "EagerLocalExecute: "
 _FUNCTION = f"{_EAGER}__inference_", f"{_EAGER}__forward_"

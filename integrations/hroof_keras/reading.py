@@ -51,7 +51,11 @@ class Reader:
         """The whole steps of a profile, and of their events those that are wanted."""
         found = Read()
         for (start, end), count in zip(recorded.steps, recorded.at_once, strict=True):
-            events = [event for event in within(recorded.events, start, end) if wanted(event)]
+            events = [
+                event
+                for event in within(recorded.events, start, end)
+                if wanted(event) and not self._xla.contains_others(event)
+            ]
             execution = Step(start, end, without_launches(events), count)
             for step in divided(execution, self._in_layer):
                 self._add(found, step)

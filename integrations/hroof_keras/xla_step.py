@@ -53,6 +53,14 @@ class XlaOps:
             parts=parts,
         )
 
+    def contains_others(self, event: Event) -> bool:
+        """Whether an instruction only runs others, which have events of their own; a small loop is one kernel."""
+        if event.kind != "hlo" or not event.name.startswith("call"):
+            return False
+        known = self._program(event)
+        instruction = known[0].instruction(event.name) if known is not None else None
+        return instruction is None or instruction.contains
+
     def rule(self, event: Event) -> str:
         """How it is known what an instruction serves."""
         known = self._program(event)

@@ -47,14 +47,15 @@ def role_of(hlo: Hlo) -> Role:
 
 
 def _looks_transposed(hlo: Hlo) -> bool:
-    if any(window.base_dilation > 1 or window.reversed for window in hlo.window):
+    spatial = [axis for axis in _spatial(hlo) if not _is_groups(*axis)]
+    if any(window.base_dilation > 1 or window.reversed for window, _, _ in spatial):
         return True
     if len(hlo.operands) > 1 and hlo.operands[1].opcode == "reverse":
         return True
     if not hlo.op_name:
         return False
     grows = False
-    for window, base, outputs in _spatial(hlo):
+    for window, base, outputs in spatial:
         reach = (window.size - 1) * window.dilation
         if window.low > reach or window.high > reach:
             return False
@@ -72,6 +73,16 @@ def _spatial(hlo: Hlo) -> list[tuple[WindowDimension, int, int]]:
             hlo.window, dimensions.input_spatial, dimensions.output_spatial, strict=True
         )
     ]
+
+
+def _is_groups(window: WindowDimension, base: int, outputs: int) -> bool:
+    """Whether a dimension holds the groups of a grouped convolution.
+
+    XLA writes the gradient of a grouped kernel so where a device has no groups: spread so far that each result
+    meets the one element of its own group. A spread image, in contrast, has more results than elements.
+    """
+    alone = not window.low and not window.high and window.dilation == 1 < window.base_dilation
+    return alone and base == outputs == window.size == window.base_dilation
 
 
 def multiply_adds(hlo: Hlo, role: Role | None = None) -> tuple[float, float]:
@@ -115,6 +126,8 @@ def needed_taps(window: WindowDimension, base: int, outputs: int) -> int:
 
 def _positions(role: Role, window: WindowDimension, base: int, outputs: int) -> int:
     """Output positions × kernel taps of the forward pass, in one dimension."""
+    if _is_groups(window, base, outputs):
+        return needed_taps(window, base, outputs)
     if role is Role.KERNEL_GRADIENT:
         return outputs * (base if window.base_dilation > 1 else window.size)
     if role is Role.INPUT_GRADIENT:

@@ -55,7 +55,7 @@ def _touched(value: Hlo, users: dict[Hlo, list[Hlo]]) -> float:
         elif user.opcode == "scatter" and user.operands[0] is value:
             total += user.operands[-1].shape.nbytes
         elif user.opcode in _PASSING and users[user]:
-            total += _touched(user, users) / max(1.0, user.shape.nbytes) * value.shape.nbytes
+            total += _touched(user, users) * value.shape.nbytes / max(1.0, user.shape.nbytes)
         elif user.opcode != "dynamic-update-slice" or user.operands[0] is not value:
             return value.shape.nbytes
     return total

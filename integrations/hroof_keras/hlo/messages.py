@@ -1,136 +1,20 @@
-"""HLO modules as they are serialised: computations, instructions and what rules need of them.
-
-Field numbers are those of ``xla/service/hlo.proto`` and ``xla/xla_data.proto`` in openxla/xla.
-"""
+"""HLO modules as they are serialised: computations, instructions and what rules need of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from hroof_keras.hlo.schemas import LITERAL, MODULE
 from hroof_keras.hlo.shapes import Shape, dtype_name
-from hroof_keras.hlo.wire import Field, Schema, broken, decode, fields
-
-_SHAPE: dict[int, Field] = {2: Field("element"), 3: Field("dims", repeated=True)}
-_SHAPE[4] = Field("parts", "message", repeated=True, schema=_SHAPE)
-
-_WINDOW: Schema = {
-    1: Field(
-        "dimensions",
-        "message",
-        repeated=True,
-        schema={
-            1: Field("size"),
-            2: Field("stride"),
-            3: Field("low"),
-            4: Field("high"),
-            5: Field("dilation"),
-            6: Field("base_dilation"),
-            7: Field("reversed"),
-        },
-    )
-}
-
-_CONVOLUTION: Schema = {
-    7: Field("input_batch"),
-    8: Field("input_feature"),
-    11: Field("input_spatial", repeated=True),
-    3: Field("kernel_input"),
-    4: Field("kernel_output"),
-    6: Field("kernel_spatial", repeated=True),
-    9: Field("output_batch"),
-    10: Field("output_feature"),
-    12: Field("output_spatial", repeated=True),
-}
-
-_DOT: Schema = {
-    1: Field("lhs_contracting", repeated=True),
-    2: Field("rhs_contracting", repeated=True),
-    3: Field("lhs_batch", repeated=True),
-    4: Field("rhs_batch", repeated=True),
-}
-
-_ALIASING: Schema = {
-    1: Field("output", repeated=True),
-    2: Field("operand"),
-    3: Field("path", repeated=True),
-}
-
-_INSTRUCTION: Schema = {
-    1: Field("name", "text"),
-    2: Field("opcode", "text"),
-    3: Field("shape", "message", schema=_SHAPE),
-    7: Field(
-        "metadata", "message", schema={1: Field("op_type", "text"), 2: Field("op_name", "text")}
-    ),
-    9: Field("parameter"),
-    13: Field("tuple_index"),
-    14: Field("dimensions", repeated=True),
-    15: Field("window", "message", schema=_WINDOW),
-    16: Field("convolution", "message", schema=_CONVOLUTION),
-    28: Field("target", "text"),
-    30: Field("dot", "message", schema=_DOT),
-    31: Field("fft_type"),
-    32: Field("fft_length", repeated=True),
-    35: Field("id"),
-    36: Field("operands", repeated=True),
-    38: Field("called", repeated=True),
-    43: Field("backend_config", "bytes"),
-    50: Field("feature_groups"),
-    58: Field("batch_groups"),
-    59: Field("triangular", "message", schema={1: Field("left_side")}),
-    74: Field("aliasing", "message", repeated=True, schema=_ALIASING),
-    90: Field("ragged_dot", "message", schema={1: Field("dot", "message", schema=_DOT)}),
-    97: Field("convolution_kind"),
-}
-
-_COMPUTATION: Schema = {
-    1: Field("name", "text"),
-    2: Field("instructions", "message", repeated=True, schema=_INSTRUCTION),
-    5: Field("id"),
-    6: Field("root"),
-    7: Field("is_fusion"),
-}
-
-_SEQUENCE: Schema = {1: Field("ids", repeated=True)}
-
-_MODULE: Schema = {
-    1: Field("name", "text"),
-    3: Field("computations", "message", repeated=True, schema=_COMPUTATION),
-    5: Field("id"),
-    6: Field("entry"),
-    7: Field(
-        "schedule",
-        "message",
-        schema={
-            1: Field(
-                "sequences",
-                "message",
-                repeated=True,
-                schema={1: Field("key"), 2: Field("value", "message", schema=_SEQUENCE)},
-            )
-        },
-    ),
-    8: Field(
-        "aliases",
-        "message",
-        schema={
-            1: Field(
-                "entries",
-                "message",
-                repeated=True,
-                schema={
-                    1: Field("output", repeated=True),
-                    2: Field("parameter"),
-                    3: Field("path", repeated=True),
-                },
-            )
-        },
-    ),
-}
+from hroof_keras.hlo.wire import broken, decode, fields
 
 _ENTRY_NAME, _WRAPPED_MODULE = 2, 1
+"""Fields that tell a module from the message around it."""
+
+_LARGEST_LITERAL = 64
+"""Bytes; a larger constant is no single number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,12 +101,15 @@ class Hlo:
         fft_length: Lengths of the transformed dimensions.
         left_side: A triangular matrix stands on the left.
         aliasing: Parts of the result that share memory with operands.
+        constant: Value of a ``constant`` that is a single integer or truth value; else None.
+        direction: ``LT``, ``EQ`` and so on of a ``compare``.
+        attributes: What the compiler noted in words.
     """
 
     name: str
     opcode: str
     shape: Shape
-    operands: tuple[Hlo, ...] = ()
+    operands: tuple[Hlo, ...] = field(default=(), repr=False)
     called: tuple[int, ...] = ()
     op_name: str = ""
     op_type: str = ""
@@ -241,6 +128,9 @@ class Hlo:
     fft_length: tuple[int, ...] = ()
     left_side: bool = False
     aliasing: tuple[Alias, ...] = ()
+    constant: int | bool | None = None
+    direction: str = ""
+    attributes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -296,7 +186,7 @@ def read_module(serialized: bytes) -> Module:
         ProfileError: The bytes are neither.
     """
     try:
-        return _module(decode(_module_bytes(serialized), _MODULE))
+        return _module(decode(_module_bytes(serialized), MODULE))
     except KeyError as missing:
         raise broken(f"it refers to a part with the number {missing}, which is not there") from None
 
@@ -383,7 +273,22 @@ def _instruction(raw: Mapping[str, Any], operands: tuple[Hlo, ...]) -> Hlo:
             )
             for item in raw.get("aliasing", [])
         ),
+        constant=_constant(raw.get("literal", b"")),
+        direction=raw.get("direction", ""),
+        attributes={
+            item.get("key", ""): item.get("value", "")
+            for item in raw.get("attributes", {}).get("map", [])
+        },
     )
+
+
+def _constant(literal: bytes) -> int | bool | None:
+    if not literal or len(literal) > _LARGEST_LITERAL:
+        return None
+    for dtype, values in decode(literal, LITERAL).items():
+        if len(values) == 1:
+            return bool(values[0]) if dtype == "bool" else int(values[0])
+    return None
 
 
 def _shape(raw: Mapping[str, Any]) -> Shape:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,11 +12,11 @@ from hroof.traffic import Touch
 from hroof.units import Source
 from hroof_keras.hlo.buffers import Buffers
 from hroof_keras.hlo.messages import Computation, Hlo, Module, read_module
-from hroof_keras.hlo.rules import FlopCounter
+from hroof_keras.hlo.rules import FlopCounter, contains_others
 from hroof_keras.hlo.traffic import traffic_of
+from hroof_keras.hlo.turns import written_down
 from hroof_keras.hlo.weights import words
 
-_CONTAINERS = frozenset({"while", "conditional", "call"})
 _UNTIMED = words(
     """
     parameter constant tuple get-tuple-element bitcast after-all add-dependency opt-barrier domain
@@ -105,7 +104,7 @@ class HloModule:
             hlo.target or hlo.opcode,
             hlo.op_name,
             self._work(hlo),
-            hlo.opcode in _CONTAINERS,
+            contains_others(hlo),
         )
 
     def _work(self, hlo: Hlo) -> Work:
@@ -122,8 +121,8 @@ class HloModule:
     def executions(self) -> dict[str, float]:
         """How often each instruction that profiles see is executed in one run.
 
-        Bodies of loops count their turns, which compilers write down where they know them; NaN where they do
-        not, or where a branch decides. Instructions that contain others are left out.
+        Bodies of loops count their turns, see ``Turns``; NaN where they are not known, or where a branch decides.
+        Instructions that contain others are left out.
         """
         counts: dict[str, float] = {}
         self._execute(self.module.entry, 1.0, counts)
@@ -133,26 +132,21 @@ class HloModule:
         for hlo in computation.instructions:
             if hlo.opcode in _UNTIMED:
                 continue
-            if hlo.opcode not in _CONTAINERS:
+            if not contains_others(hlo):
                 counts[hlo.name] = counts.get(hlo.name, 0.0) + times
                 continue
             for number, runs in zip(hlo.called, self._runs(hlo), strict=False):
-                self._execute(self.module.computations[number], times * runs, counts)
+                if runs:
+                    self._execute(self.module.computations[number], times * runs, counts)
 
     def _runs(self, hlo: Hlo) -> list[float]:
-        """How often one execution runs each computation that it calls: a condition once more than its body."""
+        """How often one execution runs each computation that it calls.
+
+        The condition of a loop runs once more than its body, and not at all where the turns are written down.
+        """
         if hlo.opcode == "call":
             return [1.0]
         if hlo.opcode == "conditional":
             return [math.nan] * len(hlo.called)
-        turns = trip_count(hlo)
-        return [turns, turns + 1]
-
-
-def trip_count(hlo: Hlo) -> float:
-    """Turns of a loop as the compiler wrote them down; NaN where it did not."""
-    try:
-        config = json.loads(hlo.backend_config or b"{}")
-        return float(config["known_trip_count"]["n"])
-    except (ValueError, KeyError, TypeError):
-        return math.nan
+        turns = self.counter.turns.of(hlo)
+        return [turns, turns + 1 if math.isnan(written_down(hlo)) else 0.0]

@@ -15,6 +15,7 @@ instruction that its operands come from. Where several layers are equally near (
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -27,6 +28,7 @@ from hroof_keras.hlo.flop import floating
 from hroof_keras.hlo.messages import Hlo
 from hroof_keras.hlo.module import HloModule
 from hroof_keras.hlo.neighbours import Neighbours
+from hroof_keras.hlo.rules import contains_others
 
 Rule = Literal["own", "callee", "split", "neighbour", "none"]
 
@@ -37,6 +39,7 @@ _FAR = 6
 
 _LEAST_SHARE = 0.01
 
+_COMPOSED = frozenset({"fusion", "call", "async-start", "while", "conditional"})
 _NO_PIECE = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitcast"})
 
 
@@ -122,7 +125,7 @@ class HloPlaces:
 
     def _named(self, hlo: Hlo) -> _Known:
         own = self._spot(hlo.op_name)
-        shares = self._shares_of_pieces(hlo) if hlo.opcode in ("fusion", "async-start") else {}
+        shares = self._shares_of_pieces(hlo) if _is_composed(hlo) else {}
         if len(shares) > 1:
             parts = (Part(layer, share, phase) for (phase, layer), share in shares.items())
             return tuple(parts), "split"
@@ -134,25 +137,29 @@ class HloPlaces:
     def _shares_of_pieces(self, hlo: Hlo) -> dict[Spot, float]:
         flop: dict[Spot, float] = {}
         moved: dict[Spot, float] = {}
-        for piece in self._pieces(hlo):
+        for piece, runs in self._pieces(hlo):
             spot = self._spot(piece.op_name)
             if spot is not None:
-                flop[spot] = flop.get(spot, 0.0) + floating(self._module.counter.of(piece))
-                moved[spot] = moved.get(spot, 0.0) + piece.shape.nbytes
+                work = runs * floating(self._module.counter.of(piece))
+                flop[spot] = flop.get(spot, 0.0) + work
+                moved[spot] = moved.get(spot, 0.0) + runs * piece.shape.nbytes
         weights = flop if any(flop.values()) else moved
         least = _LEAST_SHARE * sum(weights.values())
         kept = {spot: weight for spot, weight in weights.items() if weight > 0 and weight >= least}
         total = sum(kept.values())
         return {spot: weight / total for spot, weight in kept.items()}
 
-    def _pieces(self, hlo: Hlo) -> Iterator[Hlo]:
-        """Instructions within a fusion, those of fusions in it included; a reduction is one piece."""
+    def _pieces(self, hlo: Hlo, runs: float = 1.0) -> Iterator[tuple[Hlo, float]]:
+        """Instructions within one kernel and how often they run; a reduction is one piece."""
+        if hlo.opcode == "while":
+            turns = self._module.counter.turns.of(hlo)
+            runs *= 1.0 if math.isnan(turns) else turns
         for number in hlo.called:
             for piece in self._module.module.computations[number].instructions:
-                if piece.opcode in ("fusion", "call"):
-                    yield from self._pieces(piece)
+                if piece.opcode in _COMPOSED:
+                    yield from self._pieces(piece, runs)
                 elif piece.opcode not in _NO_PIECE:
-                    yield piece
+                    yield piece, runs
 
     def _by_neighbours(self, hlo: Hlo) -> _Known:
         for reach in (self._neighbours.users, self._neighbours.sources):
@@ -215,3 +222,8 @@ class HloPlaces:
             return None
         most = max(parts, key=lambda part: part.share)
         return (most.phase or Phase.OTHER, most.layer)
+
+
+def _is_composed(hlo: Hlo) -> bool:
+    """Whether an instruction is one kernel that is made of others."""
+    return hlo.opcode in _COMPOSED and not contains_others(hlo)

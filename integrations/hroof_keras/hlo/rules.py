@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import cached_property
 
 from hroof_keras.counting.flop import NO_FLOP, Flop, matrix
 from hroof_keras.hlo import convolution, dots, elementwise, weights
 from hroof_keras.hlo.custom_calls import custom_call
 from hroof_keras.hlo.flop import summed, times
 from hroof_keras.hlo.messages import Computation, Hlo, Module
+from hroof_keras.hlo.turns import Turns
+
+_ONE_KERNEL = "xla_cpu_small_call"
+
+
+def contains_others(hlo: Hlo) -> bool:
+    """Whether the instructions that it calls are executed, and profiled, as such.
+
+    The CPU backend makes one kernel of a small loop, called through an instruction that it marks.
+    """
+    if hlo.opcode == "call":
+        return hlo.attributes.get(_ONE_KERNEL) != "true"
+    return hlo.opcode in ("while", "conditional")
 
 
 class FlopCounter:
@@ -32,11 +47,16 @@ class FlopCounter:
         self._known: dict[Hlo, Flop | None] = {}
         self._bodies: dict[int, Flop | None] = {}
 
+    @cached_property
+    def turns(self) -> Turns:
+        """How often loops turn."""
+        return Turns(self._module)
+
     def of(self, hlo: Hlo) -> Flop | None:
         """FLOP of one execution; None where it, or something in it, has no rule.
 
-        ``while`` and ``conditional`` count nothing themselves, since what they run is executed as instructions
-        of its own.
+        ``while``, ``conditional`` and a ``call`` that is not one kernel count nothing themselves, since what they
+        run is executed as instructions of its own.
         """
         if hlo not in self._known:
             self._known[hlo] = self._count(hlo)
@@ -47,12 +67,29 @@ class FlopCounter:
     def body(self, computation: Computation) -> Flop | None:
         """FLOP of one run of a computation."""
         if computation.id not in self._bodies:
-            parts = [self.of(hlo) for hlo in computation.instructions]
+            parts = [self._inside(hlo) for hlo in computation.instructions]
             self._bodies[computation.id] = summed(parts)
         return self._bodies[computation.id]
 
+    def _inside(self, hlo: Hlo) -> Flop | None:
+        """FLOP of an instruction within one kernel: loops count their turns, a branch is not known."""
+        if hlo.opcode == "call":
+            return self._called(hlo)
+        if hlo.opcode == "conditional":
+            return None
+        if hlo.opcode != "while":
+            return self.of(hlo)
+        turns = self.turns.of(hlo)
+        if math.isnan(turns):
+            return None
+        body, condition = (self.body(self._module.computations[i]) for i in hlo.called[:2])
+        return summed(
+            None if part is None else times(part, count)
+            for part, count in ((body, turns), (condition, turns + 1))
+        )
+
     def _count(self, hlo: Hlo) -> Flop | None:
-        if hlo.opcode in weights.FREE or hlo.opcode in weights.MOVES:
+        if contains_others(hlo) or hlo.opcode in weights.FREE or hlo.opcode in weights.MOVES:
             return NO_FLOP
         if hlo.opcode in weights.PER_ELEMENT:
             return elementwise.elementwise(hlo)

@@ -16,6 +16,7 @@ from hroof_keras.hlo.buffers import Buffers, Position
 from hroof_keras.hlo.custom_calls import FREE_TARGETS
 from hroof_keras.hlo.fusions import SLICES, results, touched, update_of
 from hroof_keras.hlo.messages import Computation, Hlo, Module
+from hroof_keras.hlo.rules import contains_others
 
 
 @dataclass(slots=True)
@@ -63,7 +64,7 @@ def traffic_of(module: Module, hlo: Hlo) -> Traffic:
     Instructions that only name, view or contain others move nothing themselves.
     """
     traffic = Traffic()
-    if hlo.opcode in weights.FREE or hlo.opcode == "call" or hlo.target in FREE_TARGETS:
+    if hlo.opcode in weights.FREE or contains_others(hlo) or hlo.target in FREE_TARGETS:
         return traffic
     if hlo.opcode in ("fusion", "async-start") and hlo.called:
         _fusion(module.computations[hlo.called[0]], hlo, traffic)

@@ -34,7 +34,7 @@ COMPLEX = {
 FREE = words(
     """
     parameter constant tuple get-tuple-element bitcast after-all add-dependency opt-barrier domain
-    get-dimension-size set-dimension-size partition-id replica-id while conditional async-update
+    get-dimension-size set-dimension-size partition-id replica-id async-update
     async-done copy-done all-gather-done all-reduce-done collective-permute-done send-done recv-done
     """
 )

@@ -41,7 +41,9 @@ def computation(number: int, *instructions: Hlo, fusion: bool = False) -> Comput
 def combining(number: int, opcode: str = "add", dtype: str = "float32") -> Computation:
     """What reductions apply: one instruction on two scalars."""
     one, other = parameter(0, Shape(dtype), f"x{number}"), parameter(1, Shape(dtype), f"y{number}")
-    return computation(number, one, other, op(f"{opcode}{number}", opcode, Shape(dtype), one, other))
+    return computation(
+        number, one, other, op(f"{opcode}{number}", opcode, Shape(dtype), one, other)
+    )
 
 
 def module(

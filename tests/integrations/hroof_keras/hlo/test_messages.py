@@ -70,7 +70,9 @@ def assert_same_instruction(theirs: Any, ours: Hlo, names: dict[int, str]) -> No
     assert ours.target == theirs.custom_call_target
     assert ours.feature_groups == max(1, theirs.feature_group_count)
     assert ours.batch_groups == max(1, theirs.batch_group_count)
-    assert ours.dot.lhs_contracting == tuple(theirs.dot_dimension_numbers.lhs_contracting_dimensions)
+    assert ours.dot.lhs_contracting == tuple(
+        theirs.dot_dimension_numbers.lhs_contracting_dimensions
+    )
     assert ours.dot.rhs_batch == tuple(theirs.dot_dimension_numbers.rhs_batch_dimensions)
     assert len(ours.window) == len(theirs.window.dimensions)
     for mine, its in zip(ours.window, theirs.window.dimensions, strict=True):

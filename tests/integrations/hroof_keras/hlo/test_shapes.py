@@ -8,10 +8,10 @@ import pytest
 
 pytest.importorskip("keras")
 
-from hroof_keras.counting.flop import precision_of  # noqa: E402
-from hroof_keras.hlo.shapes import Shape, dtype_name  # noqa: E402
-from hroof_keras.nodes import ITEMSIZE  # noqa: E402
-from tests.integrations.hroof_keras.hlo.made import f32, shape, tuple_of  # noqa: E402
+from hroof_keras.counting.flop import precision_of
+from hroof_keras.hlo.shapes import Shape, dtype_name
+from hroof_keras.nodes import ITEMSIZE
+from tests.integrations.hroof_keras.hlo.made import f32, shape, tuple_of
 
 
 def test_sizes_and_bytes() -> None:

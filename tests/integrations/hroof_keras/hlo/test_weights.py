@@ -6,9 +6,9 @@ import pytest
 
 pytest.importorskip("keras")
 
-from hroof_keras.counting import weights as ops  # noqa: E402
-from hroof_keras.counting.names import MOVES as OP_MOVES  # noqa: E402
-from hroof_keras.hlo import weights  # noqa: E402
+from hroof_keras.counting import weights as ops
+from hroof_keras.counting.names import MOVES as OP_MOVES
+from hroof_keras.hlo import weights
 
 SAME = {
     "abs": "Abs",

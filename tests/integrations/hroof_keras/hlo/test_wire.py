@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("keras")
 
-from hroof.errors import ProfileError  # noqa: E402
-from hroof_keras.hlo.wire import Field, decode, fields  # noqa: E402
+from hroof.errors import ProfileError
+from hroof_keras.hlo.wire import Field, decode, fields
 
 
 def varint(value: int) -> bytes:
