@@ -2,30 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import weakref
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from hroof.errors import MissingError
 from hroof_keras import private
 from hroof_keras.nodes import Node
 
 _LARGEST_CONSTANT = 1 << 16
 """Bytes of a constant that is still read: axes, sizes and paddings, not weights."""
 
+_MEETING = ("Collective", "Nccl")
+_STATELESS = ("CudnnRNNParamsSize",)
+
 _SENDS = ("_Send", "_HostSend")
 _RECEIVES = ("_Recv", "_HostRecv")
 
 
 class GraphCollection:
-    """Collects the graphs of functions that run for the first time between ``start`` and ``stop``."""
+    """Collects the graphs of functions that are instantiated between ``start`` and ``stop``.
+
+    TensorFlow does that once per function, at its first call. What was called before the collection began is
+    instantiated once more for it, on request, where that leaves the program as it is.
+    """
 
     def __init__(self) -> None:
-        self._running = False
         self.collisions: frozenset[str] = frozenset()
+        self._running = False
+        self._before: list[weakref.ref[Any]] = []
+        self._restore: Callable[[], None] | None = None
 
     def start(self) -> None:
         """Collect from now on."""
+        self._before = [weakref.ref(graph) for graph in private.traced_graphs()]
         private.collect_graphs(True)
         self._running = True
+
+    def renew(self) -> str:
+        """Have functions that were called before instantiated again by this thread, until ``stop``.
+
+        To be called before the first captured step. Nothing is traced again, but every function that the step calls
+        gets a second executable, with states of its own: where one draws random numbers in ops that keep their state
+        nothing is done.
+
+        Returns:
+            Why it was not done although there are such functions; empty otherwise.
+        """
+        if self._restore is not None or not any(graph() is not None for graph in self._before):
+            return ""
+        stateful = sorted({op for graph in private.traced_graphs() for op in keeps_state(graph)})
+        if stateful:
+            return f"they hold ops with a state of their own ({', '.join(stateful)})"
+        try:
+            self._restore = private.instantiate_anew()
+        except MissingError as error:
+            return str(error)
+        return ""
 
     def stop(self) -> dict[str, Node]:
         """The nodes by name, over all devices and functions; empty where no function was new.
@@ -37,6 +70,7 @@ class GraphCollection:
         self._running = False
         metadata = private.collected()
         private.collect_graphs(False)
+        self._end_renewal()
         functions = sorted(metadata.function_graphs, key=_size)
         merged: dict[str, Node] = {}
         collisions: set[str] = set()
@@ -46,6 +80,27 @@ class GraphCollection:
             merged |= nodes
         self.collisions = frozenset(collisions)
         return merged
+
+    def _end_renewal(self) -> None:
+        """Back to the first executables, unless a function that was traced meanwhile keeps a state in the second."""
+        restore, self._restore = self._restore, None
+        if restore is not None and not any(keeps_state(g) for g in private.traced_graphs()):
+            restore()
+
+
+def keeps_state(graph: Any) -> set[str]:
+    """Types of ops of a traced function whose executables hold a state, or must meet others of other processes."""
+    return {
+        node.op
+        for node in private.node_definitions(graph)
+        if node.op.startswith(_MEETING)
+        or ("seed" in node.attr and node.op not in _STATELESS and _is_seeded(node))
+    }
+
+
+def _is_seeded(node: Any) -> bool:
+    """An op without any seed draws other numbers in every run of the program anyway."""
+    return any(node.attr[name].i for name in ("seed", "seed2") if name in node.attr)
 
 
 def _size(function: Any) -> int:

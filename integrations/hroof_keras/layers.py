@@ -13,6 +13,9 @@ from hroof_keras import private
 
 Kind = Literal["layer", "loss", "optimizer"]
 
+BEFORE = -1
+"""Number of the traces that nobody watched; what was noted while a function was traced is better."""
+
 
 @dataclass(frozen=True, slots=True)
 class Layer:
@@ -171,7 +174,8 @@ class LayerMap:
     def _marks(self, scope: str, traces: Iterable[int]) -> list[Mark]:
         by_trace = self._scopes[scope].by_trace
         wanted = [by_trace[trace] for trace in traces if trace in by_trace]
-        return list(dict.fromkeys(wanted or by_trace.values()))
+        watched = [mark for trace, mark in by_trace.items() if trace != BEFORE]
+        return list(dict.fromkeys(wanted or watched or by_trace.values()))
 
     def _decide(self, marks: list[Mark], within: int | None) -> Mark | None:
         if len(marks) == 1:

@@ -120,6 +120,12 @@ class Names:
         return None
 
 
+def part_of_function(name: str) -> str:
+    """The name that a node has in the innermost function, loop body or branch it was traced in."""
+    segments = [segment for segment in _BORDER.split(name) if segment.strip("/")]
+    return segments[-1].strip("/") if segments else name
+
+
 def _of_mark(mark: Mark) -> Place:
     if mark.kind == "layer":
         phase = Phase.BACKWARD if mark.recompute else Phase.FORWARD

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import gc
 import importlib
+import inspect
 import re
 from collections.abc import Callable
 from mmap import ACCESS_READ, mmap
@@ -394,3 +396,140 @@ def inside_gradient(frame: Any) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+# --- Functions of a model -------------------------------------------------------------------------
+
+_STEP_FUNCTIONS = ("train_function", "test_function", "predict_function")
+
+
+def _closed_over(function: Any, name: str) -> Any:
+    """A variable of the function around a function; None where there is none."""
+    function = inspect.unwrap(function) if callable(function) else None
+    if not inspect.isfunction(function):
+        return None
+    return inspect.getclosurevars(function).nonlocals.get(name)
+
+
+def _step_functions(model: Any) -> list[Any]:
+    """The TensorFlow functions of a Keras model that run one step, or several at once, as far as they were made."""
+    made = (getattr(model, name, None) for name in _STEP_FUNCTIONS)
+    found = (_closed_over(function, "multi_step_on_iterator") for function in made)
+    return [function for function in found if _is_tf_function(function)]
+
+
+def _is_tf_function(value: Any) -> bool:
+    return hasattr(value, "_list_all_concrete_functions")
+
+
+def compiled_programs(model: Any) -> list[bytes]:
+    """The programs that XLA makes of a model's steps, serialised ``HloProto`` messages; each is compiled once more."""
+    programs: dict[str, bytes] = {}
+    for function in _step_functions(model):
+        step = _closed_over(getattr(function, "python_function", None), "one_step_on_data")
+        jitted = None if step is None else inspect.unwrap(step, stop=_is_tf_function)
+        if not _is_tf_function(jitted) or not getattr(jitted, "_jit_compile", False):
+            continue
+        for concrete in jitted._list_all_concrete_functions():
+            arguments = _zeros(concrete.structured_input_signature)
+            signature = str(concrete.structured_input_signature)
+            if arguments is not None and signature not in programs:
+                compiler = jitted.experimental_get_compiler_ir(*arguments[0], **arguments[1])
+                programs[signature] = bytes(compiler(stage="optimized_hlo_proto_serialized"))
+    return list(programs.values())
+
+
+def _zeros(signature: Any) -> Any:
+    """Tensors for a signature; None where a length is left open, for any that was chosen would be traced anew."""
+    import tensorflow as tf
+
+    if not all(spec.shape.is_fully_defined() for spec in tf.nest.flatten(signature)):
+        return None
+    return tf.nest.map_structure(lambda spec: tf.zeros(spec.shape, spec.dtype), signature)
+
+
+def has_gpu() -> bool:
+    """Whether TensorFlow sees a GPU."""
+    import tensorflow
+
+    return bool(tensorflow.config.list_physical_devices("GPU"))
+
+
+def traced_graphs() -> list[Any]:
+    """The graphs of traced functions that still exist, without those that serve Keras or the input pipeline."""
+    import tensorflow as tf
+    from tensorflow.python.eager import context
+
+    if not tf.executing_eagerly() or not context.context().list_function_names():
+        return []
+    kind = tf.__internal__.FuncGraph
+    graphs = [known for known in gc.get_objects() if issubclass(type(known), kind)]
+    return [g for g in graphs if not g.name.startswith("Dataset_") and not is_scratch(g)]
+
+
+def keras_layers() -> list[Any]:
+    """All layers and models that exist."""
+    import keras
+
+    return [known for known in gc.get_objects() if issubclass(type(known), keras.Layer)]
+
+
+def captures(graph: Any) -> list[tuple[Any, Any]]:
+    """What a traced function takes from outside: (tensor outside, tensor inside)."""
+    return list(graph.captures)
+
+
+def handle(variable: Any) -> Any:
+    """The tensor through which graphs reach a Keras variable; None while it has no value."""
+    return getattr(getattr(variable, "value", None), "handle", None)
+
+
+def node_definitions(graph: Any) -> list[Any]:
+    """The ``NodeDef`` messages of a traced function and of all that it calls."""
+    definition = graph.as_graph_def()
+    return [*definition.node, *(n for f in definition.library.function for n in f.node_def)]
+
+
+def instantiate_anew() -> Callable[[], None]:
+    """Let this thread's calls of traced functions make new executables, beside those there are; the result ends this.
+
+    The name that is given to the session means nothing to what is computed, but it is part of what executables are kept
+    by. Nothing is traced again.
+
+    Raises:
+        MissingError: This version of TensorFlow keeps the options of calls elsewhere.
+    """
+    from tensorflow.core.protobuf import config_pb2
+    from tensorflow.python.eager import context
+
+    options: Any = getattr(context.context(), "function_call_options", None)
+    serialized = getattr(options, "config_proto_serialized", None)
+    if serialized is None:
+        raise MissingError(
+            "The graphs of functions that were traced before the region began cannot be had.",
+            "Open the region before the first step.",
+        )
+    config = config_pb2.ConfigProto.FromString(serialized)
+    config.experimental.session_metadata.name = "hroof"
+    context.context().function_call_options = context.FunctionCallOptions(
+        executor_type=options.executor_type, config_proto=config
+    )
+
+    def restore() -> None:
+        context.context().function_call_options = options
+
+    return restore
+
+
+# --- Ceilings -------------------------------------------------------------------------------------
+
+
+def direct_call(concrete: Any) -> Callable[..., Any]:
+    """The shortest way to call a concrete function: a third of the time of its own ``__call__``, which is the fallback.
+
+    Args:
+        concrete: Without captured tensors; its arguments are given one after the other.
+    """
+    inner = getattr(concrete, "_inference_function", None)
+    short: Callable[..., Any] | None = getattr(inner, "call_flat", None)
+    return concrete if short is None else short
