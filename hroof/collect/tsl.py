@@ -17,7 +17,8 @@ a table of it, ``places`` in ``run.json``::
      "nodes": {"net_1/fc1_1/MatMul": 0},
      "modules": {"jit_train_step": {"fusion.3": 1}}}
 
-where the numbers are places in ``parts`` and the shares of one entry sum to 1.
+where the numbers are places in ``parts`` and the shares of one entry sum to 1. A fourth value, true, says that forward
+work is computed again inside the backward pass.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ _FIELD = re.compile(r"(?:^|,)(name|prefix|hlo_op|hlo_module|program_id|unique_hl
 _NUMBERED = re.compile(r"(?:\.\d+|\.clone|\.remat\d*)+$")
 _REMEDY = "Collect the run again, or take places out of its run.json: layers are then called as their scopes are."
 _ROUNDING = 1e-3
+_CALL = re.compile(r"^(?:(?:Stateful)?PartitionedCall(?:_\d+)?/)+")
+"""What the runtime puts before the names of a function that it makes part of another."""
 
 
 class Share(NamedTuple):
@@ -48,11 +51,13 @@ class Share(NamedTuple):
         phase: What it serves.
         layer: Qualified name; None where it serves no layer.
         share: Of the launch's work and time; the shares of one launch sum to 1.
+        recompute: Forward work that runs again inside the backward pass.
     """
 
     phase: Phase
     layer: str | None
     share: float = 1.0
+    recompute: bool = False
 
 
 Parts = tuple[Share, ...]
@@ -170,9 +175,13 @@ class Places:
     def of(self, what: Running) -> Parts:
         """The parts of what runs; none where no name is known."""
         if what.instruction is None:
-            return self.nodes.get(what.node or "", ())
+            return self._of_node(what.node or "")
         known = self.modules.get(what.module or "", {}).get(what.instruction)
-        return known or self.nodes.get(what.op_name or "", ())
+        return known or self._of_node(what.op_name or "")
+
+    def _of_node(self, name: str) -> Parts:
+        """Of a node as it is called when it runs; or as it was traced, before its function became part of another."""
+        return self.nodes.get(name) or self.nodes.get(_CALL.sub("", name), ())
 
     def joined(self, other: Places) -> Places:
         """With what another region or process of the program knows besides."""
@@ -193,7 +202,7 @@ class Places:
 
         nodes = numbered(self.nodes)
         modules = {name: numbered(entries) for name, entries in self.modules.items()}
-        parts = [[[str(phase), layer, share] for phase, layer, share in one] for one in numbers]
+        parts = [[_entry(part) for part in one] for one in numbers]
         return {"parts": parts, "nodes": nodes, "modules": modules}
 
 
@@ -219,6 +228,12 @@ def read(table: Any) -> Places:
         ) from error
 
 
+def _entry(part: Share) -> list[Any]:
+    """A share as ``run.json`` holds it; that nothing is computed again goes without saying."""
+    entry: list[Any] = [str(part.phase), part.layer, part.share]
+    return [*entry, True] if part.recompute else entry
+
+
 def _named(entries: Mapping[str, int], parts: Sequence[Parts]) -> dict[str, Parts]:
     if any(number < 0 for number in entries.values()):
         raise ValueError("a place before the first")
@@ -227,8 +242,8 @@ def _named(entries: Mapping[str, int], parts: Sequence[Parts]) -> dict[str, Part
 
 def _parts(entry: Sequence[Sequence[Any]]) -> Parts:
     parts = tuple(
-        Share(Phase(phase), None if layer is None else str(layer), float(share))
-        for phase, layer, share in entry
+        Share(Phase(phase), None if layer is None else str(layer), float(share), again == [True])
+        for phase, layer, share, *again in entry
     )
     if not math.isclose(sum(part.share for part in parts), 1.0, abs_tol=_ROUNDING):
         raise ValueError(f"shares that do not sum to 1: {entry!r}")
@@ -237,7 +252,6 @@ def _parts(entry: Sequence[Sequence[Any]]) -> Parts:
 
 # --- without a table ----------------------------------------------------------------------------
 
-_CALL = re.compile(r"(?:(?:Stateful)?PartitionedCall(?:_\d+)?/)+")
 _TAPE = "gradient_tape/"
 
 
@@ -246,8 +260,7 @@ def by_scope(what: Running) -> Parts:
 
     A scope is what the layer was called when its step was traced, with the numbers that TensorFlow appends.
     """
-    name = what.node or what.op_name or ""
-    name = name[match.end() :] if (match := _CALL.match(name)) else name
+    name = _CALL.sub("", what.node or what.op_name or "")
     backward = _TAPE in name
     scope = name.partition(_TAPE)[2] if backward else name
     scope = scope.rpartition("/")[0]

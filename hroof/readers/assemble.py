@@ -13,6 +13,7 @@ from hroof.collect import tsl
 from hroof.counters import Chip
 from hroof.machine import Machine
 from hroof.profile import Profile
+from hroof.readers.executions import steps_of
 from hroof.readers.parts import once, split
 from hroof.readers.places import Place, place
 from hroof.readers.raw import Raw
@@ -120,8 +121,9 @@ def _whole(raw: Raw, places: list[Place], types: Mapping[str, str]) -> pd.DataFr
     import pandas as pd
 
     launches = raw.launches
-    steps = sorted({found.step for found in places if found.step is not None})
-    number = {step: index for index, step in enumerate(steps)}
+    steps = steps_of(launches, places)
+    order = sorted({step for step in steps if step is not None})
+    number = {step: index for index, step in enumerate(order)}
     return pd.DataFrame(
         {
             "launch_id": range(len(launches)),
@@ -130,7 +132,7 @@ def _whole(raw: Raw, places: list[Place], types: Mapping[str, str]) -> pd.DataFr
             "rank": _ranks(launches["process"]),
             "device": [f"cuda:{device}" for device in launches["device"]],
             "stream": launches["stream"],
-            "step": [-1 if p.step is None else number[p.step] for p in places],
+            "step": [-1 if step is None else number[step] for step in steps],
             "phase": [str(p.phase) for p in places],
             "recompute": [p.recompute for p in places],
             "layer": [p.layer for p in places],

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 _SHARED = [name for name, column in SCHEMA.items() if column.dtype == "float" and name != "start"]
 """What is shared among parts: counts, times, work and bytes."""
 
-_PLACE: dict[str, Callable[[Share, Mapping[str, str]], str | None]] = {
+_PLACE: dict[str, Callable[[Share, Mapping[str, str]], str | bool | None]] = {
     "phase": lambda part, types: str(part.phase),
+    "recompute": lambda part, types: part.recompute,
     "layer": lambda part, types: part.layer,
     "layer_type": lambda part, types: types.get(part.layer or ""),
 }

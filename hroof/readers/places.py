@@ -15,6 +15,7 @@ from hroof.units import Phase
 
 _OP = re.compile(r"^(?:[a-z_]\w*::\w[\w.]*|autograd::engine::evaluate_function: \S+)(?=$|,)")
 _STEP = re.compile(r"^step[\W_]*(\d*)$", re.IGNORECASE)
+_AT_ONCE = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
 _PHASES = {str(phase): phase for phase in Phase} | {
     "fwd": Phase.FORWARD,
     "bwd": Phase.BACKWARD,
@@ -29,6 +30,7 @@ class Place:
 
     Attributes:
         step: Number of the step as the program counts; None outside every step.
+        steps: How many steps ran at once, of which ``step`` is the first.
         phase: What the launch serves.
         layer: Qualified name; None outside every layer.
         recompute: Forward work that checkpointing runs again.
@@ -45,6 +47,7 @@ class Place:
     op: str | None = None
     region: str | None = None
     parts: tuple[tsl.Share, ...] = ()
+    steps: int = 1
 
 
 def place(
@@ -83,7 +86,9 @@ def _at_node(found: Place, node: tsl.Running, nodes: tsl.Places | None) -> Place
     )
     most = max(known, key=lambda part: part.share)
     more = known if len(known) > 1 else ()
-    return dataclasses.replace(found, phase=most.phase, layer=most.layer, parts=more)
+    return dataclasses.replace(
+        found, phase=most.phase, layer=most.layer, recompute=most.recompute, parts=more
+    )
 
 
 def _marks(ranges: Ranges, names: Mapping[str, Mapping[str, Any]] | None) -> list[Mark]:
@@ -99,8 +104,10 @@ def _of_marks(marks: list[Mark]) -> Place:
     phases = [mark.name for mark in by_kind[Kind.PHASE]]
     phase = layer.phase if layer is not None and layer.phase else (phases or [""])[-1]
     regions = by_kind[Kind.REGION]
+    step, steps = _steps(by_kind[Kind.STEP][-1].name) if by_kind[Kind.STEP] else (None, 1)
     return Place(
-        step=_number(by_kind[Kind.STEP][-1].name) if by_kind[Kind.STEP] else None,
+        step=step,
+        steps=steps,
         phase=_PHASES.get(phase, Phase.OTHER),
         layer=layer.name if layer is not None else None,
         recompute=layer is not None and layer.recompute,
@@ -108,8 +115,13 @@ def _of_marks(marks: list[Mark]) -> Place:
     )
 
 
-def _number(text: str) -> int | None:
-    return int(text) if text.isdecimal() else None
+def _steps(name: str) -> tuple[int | None, int]:
+    """The first step that a mark names, and how many: ``6``, or ``6-9``."""
+    found = _AT_ONCE.fullmatch(name)
+    if found is None:
+        return None, 1
+    first, last = int(found[1]), int(found[2] or found[1])
+    return first, max(last - first + 1, 1)
 
 
 def _foreign(ranges: Ranges) -> Iterable[str]:

@@ -2,7 +2,7 @@
 
 Nothing is counted and nothing is timed: no profiler of TensorFlow's runs, which must not be in one process with a tool
 that listens to NVTX. The captured steps are ranges, with the devices at rest on both sides; within them TensorFlow's
-executor names its nodes, where it can be made to.
+executor names its nodes, where it can be made to, and what runs eagerly has ranges of its layers and phases.
 """
 
 from __future__ import annotations
@@ -14,11 +14,17 @@ from hroof.profile import Profile
 from hroof.regions import MARKS_ONLY
 from hroof_keras import private, tsl
 from hroof_keras.description import STEPS_FOUND, described
+from hroof_keras.eager_marks import EagerMarks
 from hroof_keras.executions import Execution
+from hroof_keras.node_places import NodePlaces
 from hroof_keras.spans import Spans
 from hroof_keras.steps import StepFinder
 
 _OUTSIDE = f"{MARKS_ONLY}: a tool outside the process measures what runs within them"
+EAGER = (
+    "The steps ran eagerly: in their backward pass only the phase is known, and no layer. With run_eagerly=False the "
+    "layers of the backward pass are known as well."
+)
 HOW = {"time": _OUTSIDE, "flop": _OUTSIDE, "bytes": _OUTSIDE}
 
 
@@ -31,7 +37,11 @@ class MarksCapture:
         self._spans = Spans(steps, private.sync_devices)
         self._unlock: tsl.Unlock | None = None
         self._why_not = ""
+        self._nodes = NodePlaces()
+        self._eager = EagerMarks(self._nodes.layers)
         self._finder.start()
+        self._nodes.start()
+        self._eager.start()
 
     def stage(self, stage: Stage) -> None:
         """The step that begins now is marked; ``DONE`` detaches everything."""
@@ -46,14 +56,21 @@ class MarksCapture:
             self._unlock = tsl.unlock()
         self._spans.begin()
         self._unlock.start()
+        self._eager.on = True
 
     def _end(self) -> None:
-        self._finder.stop()
         try:
             self._spans.end()
         finally:
             if self._unlock is not None:
                 self._unlock.stop()
+            self._detach()
+
+    def _detach(self) -> None:
+        """Take off what was put on, the last first."""
+        self._eager.stop()
+        self._nodes.stop()
+        self._finder.stop()
 
     def step_ended(self, number: int) -> None:
         """A captured step has just ended, and the next one begins."""
@@ -75,7 +92,7 @@ class MarksCapture:
 
     def release(self) -> None:
         """The region is over: leave nothing behind."""
-        self._finder.stop()
+        self._detach()
 
     def seen(self) -> str:
         """What was seen of steps, in words."""
@@ -87,13 +104,17 @@ class MarksCapture:
             return None
         from hroof_keras.ceilings import device
 
+        model = self._finder.model
+        known = self._nodes.run(model)
+        layers = self._nodes.layers.described() if self._nodes.layers.layers else []
         return Profile.from_rows(
             [],
             {
-                **described(self._region, [], device(), self._finder.model),
+                **described(self._region, layers, device(), model),
+                "places": known.places,
                 "steps": self._steps(),
                 "how": HOW,
-                "warnings": self._warnings(),
+                "warnings": self._warnings(known.warning),
             },
         )
 
@@ -113,12 +134,16 @@ class MarksCapture:
             for index, span in enumerate(self._spans.all)
         ]
 
-    def _warnings(self) -> list[str]:
+    def _warnings(self, of_nodes: str) -> list[str]:
         found, whole = [], sum(span.count for span in self._spans.all)
         if whole < self._region.steps:
             found.append(f"Only {whole} of {self._region.steps} steps were marked to their end.")
-        if self._why_not:
+        if self._eager.seen:
+            found.append(EAGER)
+        elif self._why_not:
             found.append(tsl.without_ranges(self._why_not))
+        elif of_nodes:
+            found.append(of_nodes)
         hint = tsl.memory_hint()
         found += [hint] if hint else []
         if self._finder.executions and not getattr(self._region, "explicit", False):

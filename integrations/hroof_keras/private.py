@@ -474,6 +474,14 @@ def keras_layers() -> list[Any]:
     return [known for known in gc.get_objects() if issubclass(type(known), keras.Layer)]
 
 
+def keras_optimizers() -> list[Any]:
+    """All optimizers that exist."""
+    import keras
+
+    kinds = (keras.Optimizer, keras.optimizers.LossScaleOptimizer)
+    return [known for known in gc.get_objects() if issubclass(type(known), kinds)]
+
+
 def captures(graph: Any) -> list[tuple[Any, Any]]:
     """What a traced function takes from outside: (tensor outside, tensor inside)."""
     return list(graph.captures)
@@ -533,3 +541,103 @@ def direct_call(concrete: Any) -> Callable[..., Any]:
     inner = getattr(concrete, "_inference_function", None)
     short: Callable[..., Any] | None = getattr(inner, "call_flat", None)
     return concrete if short is None else short
+
+
+# --- Eager ops ------------------------------------------------------------------------------------
+
+
+def watch_eager_ops(call: Callable[..., None]) -> Callable[[], None]:
+    """Call ``call(op type, inputs, attributes, outputs)`` after every eager op of this thread; the result ends this.
+
+    Raises:
+        MissingError: This version of TensorFlow has no such callbacks.
+    """
+    module = _module("tensorflow.python.framework.op_callbacks")
+    if module is None or not hasattr(module, "add_op_callback"):
+        raise MissingError(
+            "The ops of eager steps cannot be followed in this version of TensorFlow.",
+            "Compile the model with run_eagerly=False.",
+        )
+
+    def callback(
+        op_type: Any,
+        inputs: Any,
+        attrs: Any,
+        outputs: Any,
+        op_name: Any = None,
+        graph: Any = None,
+    ) -> None:
+        if graph is None:
+            name = op_type.decode() if isinstance(op_type, bytes) else str(op_type)
+            call(name, inputs, attrs, outputs)
+
+    module.add_op_callback(callback)
+    return functools.partial(module.remove_op_callback, callback)
+
+
+def replace_gradient_function(wrap: Callable[[Any], Any]) -> Callable[[], None]:
+    """Put ``wrap(original)`` in place of what differentiates each op on a gradient tape; the result ends this.
+
+    Raises:
+        MissingError: This version of TensorFlow differentiates in another way.
+    """
+    tapes = _module("tensorflow.python.eager.backprop")
+    native = _module("tensorflow.python.pywrap_tfe") or _module("tensorflow.python._pywrap_tfe")
+    original = getattr(tapes, "_gradient_function", None)
+    register = getattr(native, "TFE_Py_RegisterGradientFunction", None)
+    if original is None or register is None:
+        raise MissingError(
+            "The backward pass of eager steps cannot be followed in this version of TensorFlow.",
+            "Compile the model with run_eagerly=False.",
+        )
+    register(wrap(original))
+    return functools.partial(register, original)
+
+
+def tensor_number(tensor: Any) -> int:
+    """A number that no other eager tensor of the process ever gets; -1 for what is none."""
+    return int(getattr(tensor, "_id", -1))
+
+
+def attr_kinds(op: str) -> dict[str, str]:
+    """Kinds of the attributes of an op (``int``, ``type``, ``list(int)``) by name; empty where it is not known."""
+    registry = _module("tensorflow.python.framework.op_def_registry")
+    definition = registry.get(op) if registry is not None else None
+    return {} if definition is None else {attr.name: attr.type for attr in definition.attr}
+
+
+def attr_value(kind: str, value: Any) -> Any:
+    """An attribute of an eager op as the message that graphs hold; None for kinds that no rule reads."""
+    from tensorflow.core.framework.attr_value_pb2 import AttrValue
+
+    if value is None:
+        return None
+    if kind == "type":
+        return AttrValue(type=getattr(value, "as_datatype_enum", value))
+    if kind == "bool":
+        return AttrValue(b=bool(value))
+    if kind == "int":
+        return AttrValue(i=int(value))
+    if kind == "float":
+        return AttrValue(f=float(value))
+    if kind == "string":
+        return AttrValue(s=value if isinstance(value, bytes) else str(value).encode())
+    if kind == "list(int)":
+        return AttrValue(list=AttrValue.ListValue(i=[int(item) for item in value]))
+    if kind == "list(type)":
+        types = [getattr(item, "as_datatype_enum", item) for item in value]
+        return AttrValue(list=AttrValue.ListValue(type=types))
+    return None
+
+
+def graph_of_function(function: Any) -> tuple[Any, dict[str, str]]:
+    """A ``FunctionDef`` as a ``GraphDef``, and its tensors' names there by their names in the function."""
+    from tensorflow.python.framework import function_def_to_graph
+
+    graph, names = function_def_to_graph.function_def_to_graph_def(function)
+    return graph, names
+
+
+def optimized(optimizer: Any) -> list[Any]:
+    """The variables that an optimizer was built for."""
+    return list(getattr(optimizer, "_trainable_variables", ()))

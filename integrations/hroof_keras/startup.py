@@ -10,7 +10,7 @@ from typing import Any
 
 from hroof.regions import Region, marks_only, when_opening
 from hroof.report import say
-from hroof_keras import executions
+from hroof_keras import executions, tsl
 from hroof_keras.executions import Execution, Kind
 
 _watches: list[Watch] = []
@@ -31,6 +31,15 @@ def watch_program(begin: Callable[[], object]) -> None:
     if "keras" in sys.modules and not _watches:
         _watches.append(Watch(begin))
         _watches[0].start()
+        if marks_only() and "tensorflow" in sys.modules:
+            _keep_thunks_apart()
+
+
+def _keep_thunks_apart() -> None:
+    """For a tool outside: XLA has compiled nothing yet, so it still heeds its options."""
+    why_not = tsl.keep_thunks_apart()
+    if why_not:
+        say(f"hroof: kernels that XLA launches as one CUDA graph cannot be told apart: {why_not}.")
 
 
 class Watch:

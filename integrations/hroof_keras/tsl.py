@@ -12,14 +12,11 @@ TensorFlow 2.19 and 2.21; that kernels on a GPU carry these ranges, and all that
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
-from hroof.collect import nvtx, tsl
-from hroof.collect.tsl import Parts, Share
-from hroof.launches import LOSS, LOSS_NAME
-from hroof.units import Phase
+from hroof.collect import nvtx
 from hroof_keras import private
 
 XLA_FLAGS = "XLA_FLAGS"
@@ -171,74 +168,3 @@ def _grows(device: Any) -> bool:
         return bool(tf.config.experimental.get_memory_growth(device))
     except ValueError:  # the device has a fixed limit
         return True
-
-
-# --- the table that a run leaves ----------------------------------------------------------------
-
-
-class Placed(Protocol):
-    """What ``hroof_keras.places`` says of a node."""
-
-    @property
-    def phase(self) -> Phase:
-        """What it serves."""
-
-    @property
-    def layer(self) -> int | None:
-        """Number of the layer; None where it serves no layer."""
-
-    @property
-    def rule(self) -> str:
-        """How that is known; ``none`` where it is not."""
-
-
-Split = Callable[[str], Iterable[tuple[Phase, int | None, float]]]
-"""Phases, layers and shares of an instruction, by name; the shares sum to 1."""
-
-
-def table(
-    names: Sequence[str],
-    nodes: Iterable[str],
-    place: Callable[[str], Placed | None],
-    modules: Mapping[str, tuple[Iterable[str], Split]] | None = None,
-) -> dict[str, Any]:
-    """What ``run.json`` holds under ``places``, for the reader of a report in which launches carry ``TSL`` ranges.
-
-    Args:
-        names: Of the layers, by number.
-        nodes: Names of the executed graph's nodes, and of ops from which XLA made its instructions.
-        place: Of a node.
-        modules: For each module of XLA its instructions, and their parts; none of one of which nothing is known.
-    """
-    instructions = {
-        module: {name: parts for name in found if (parts := _parts(names, split(name)))}
-        for module, (found, split) in (modules or {}).items()
-    }
-    placed = ((node, place(node)) for node in nodes)
-    whole = {
-        node: _parts(names, [(one.phase, one.layer, 1.0)])
-        for node, one in placed
-        if one is not None and one.rule != "none"
-    }
-    return tsl.Places(whole, instructions).table()
-
-
-def _parts(names: Sequence[str], parts: Iterable[tuple[Phase, int | None, float]]) -> Parts:
-    return tuple(Share(phase, _name(names, layer), share) for phase, layer, share in parts)
-
-
-def _name(names: Sequence[str], layer: int | None) -> str | None:
-    if layer is None:
-        return None
-    return LOSS_NAME if layer == LOSS else names[layer]
-
-
-__all__ = [
-    "Unlock",
-    "keep_thunks_apart",
-    "memory_hint",
-    "table",
-    "unlock",
-    "why_not",
-    "without_ranges",
-]

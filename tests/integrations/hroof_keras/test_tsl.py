@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator
 from ctypes.util import find_library
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -17,8 +16,6 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 
 from hroof.collect import nvtx, tsl  # noqa: E402
-from hroof.launches import LOSS  # noqa: E402
-from hroof.units import Phase  # noqa: E402
 from hroof_keras import private  # noqa: E402
 from hroof_keras.tsl import (  # noqa: E402
     GROWTH,
@@ -26,7 +23,6 @@ from hroof_keras.tsl import (  # noqa: E402
     Unlock,
     keep_thunks_apart,
     memory_hint,
-    table,
     unlock,
     why_not,
     without_ranges,
@@ -246,45 +242,3 @@ def test_the_hint_about_memory(
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: devices)
     monkeypatch.setattr(tf.config.experimental, "get_memory_growth", lambda device: grows)
     assert (f"{GROWTH}=true" in memory_hint(environment)) is hinted
-
-
-# --- the table ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Placed:
-    phase: Phase
-    layer: int | None
-    rule: str = "scope"
-
-
-def test_the_table_that_a_run_leaves() -> None:
-    known = {
-        "net/fc/MatMul": Placed(Phase.FORWARD, 1),
-        "adam/Mul": Placed(Phase.OPTIMIZER, None),
-        "compile_loss/Sum": Placed(Phase.LOSS, LOSS),
-        "AssignAddVariableOp": Placed(Phase.OTHER, None, "neighbour"),
-        "NoOp": Placed(Phase.OTHER, None, "none"),
-    }
-    split: dict[str, list[tuple[Phase, int | None, float]]] = {
-        "fusion.1": [(Phase.BACKWARD, 0, 0.5), (Phase.LOSS, LOSS, 0.5)],
-        "copy.1": [(Phase.OPTIMIZER, None, 1.0)],
-        "call": [],
-    }
-    made = table(["net", "net.fc"], [*known, "x"], known.get, {"m": (split, split.__getitem__)})
-    places = tsl.read(made)
-    assert places.nodes == {
-        "net/fc/MatMul": (tsl.Share(Phase.FORWARD, "net.fc"),),
-        "adam/Mul": (tsl.Share(Phase.OPTIMIZER, None),),
-        "compile_loss/Sum": (tsl.Share(Phase.LOSS, "(loss)"),),
-        "AssignAddVariableOp": (tsl.Share(Phase.OTHER, None),),
-    }
-    assert places.modules == {
-        "m": {
-            "fusion.1": (
-                tsl.Share(Phase.BACKWARD, "net", 0.5),
-                tsl.Share(Phase.LOSS, "(loss)", 0.5),
-            ),
-            "copy.1": (tsl.Share(Phase.OPTIMIZER, None),),
-        }
-    }

@@ -127,6 +127,7 @@ PLACES = Places(
     [
         (["net/fc1/MatMul:MatMul"], FC1),
         (["net/fc2/MatMul:MatMul"], ()),
+        (["StatefulPartitionedCall_2/PartitionedCall/net/fc1/MatMul:MatMul"], FC1),
         ([MODULE, THUNK], BOTH),
         (["XlaModule:#hlo_module=other#", "Thunk:#hlo_op=fusion.3#"], FC1),
         # The compiler made another instruction of it than the one that the run knew: its op still tells.
@@ -151,9 +152,18 @@ def test_the_table_survives_a_file() -> None:
     ]
 
 
+def test_work_that_is_computed_again_says_so() -> None:
+    again = Places({"n": (Share(Phase.FORWARD, "fc1", recompute=True),)})
+    assert again.table()["parts"] == [[["forward", "fc1", 1.0, True]]]
+    assert read(again.table()) == again
+
+
 names = st.text(min_size=1, max_size=8)
 shares = st.builds(
-    lambda phase, layer: (Share(phase, layer),), st.sampled_from(Phase), st.none() | names
+    lambda phase, layer, again: (Share(phase, layer, 1.0, again),),
+    st.sampled_from(Phase),
+    st.none() | names,
+    st.booleans(),
 )
 
 

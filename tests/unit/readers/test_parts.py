@@ -12,7 +12,7 @@ from hroof.readers.places import Place
 from hroof.units import Phase
 
 FUSED = (
-    Share(Phase.FORWARD, "a", 0.25),
+    Share(Phase.FORWARD, "a", 0.25, recompute=True),
     Share(Phase.BACKWARD, "b", 0.5),
     Share(Phase.DATA, None, 0.25),
 )
@@ -33,6 +33,7 @@ def rows(count: int) -> pd.DataFrame:
             "flop_nominal_vector_fp32": 4.0,
             "bytes_dram": [float("nan")] + [100.0] * (count - 1),
             "kernel": "k",
+            "recompute": False,
             "step": 2,
         }
     )
@@ -57,6 +58,7 @@ def test_shares_of_work_time_and_launches_add_up() -> None:
 def test_each_part_has_its_place() -> None:
     result = split(rows(3), [WHOLE, SPLIT, WHOLE], {"a": "A"})
     assert values(result, "layer") == ["c", "a", "b", None, "c"]
+    assert result["recompute"].tolist() == [False, True, False, False, False]
     assert values(result, "layer_type") == ["C", "A", None, None, "C"]
     assert result["phase"].tolist() == ["loss", "forward", "backward", "data", "loss"]
 

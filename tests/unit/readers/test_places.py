@@ -136,6 +136,12 @@ def test_a_fused_instruction_has_parts_and_stands_at_the_largest() -> None:
     assert found == Place(None, Phase.FORWARD, "conv", op="fusion", parts=FUSED)
 
 
+def test_a_node_that_is_computed_again_says_so() -> None:
+    nodes = tsl.Places({"net/fc/MatMul": (tsl.Share(Phase.FORWARD, "fc", recompute=True),)})
+    found = place(Ranges(pushed=(NODE,)), None, nodes)
+    assert found == Place(None, Phase.FORWARD, "fc", recompute=True, op="MatMul")
+
+
 def test_without_a_table_a_node_stands_for_its_scope() -> None:
     found = place(Ranges(pushed=(("TSL", "gradient_tape/net_1/fc_1/MatMul:MatMul"),)))
     assert found == Place(phase=Phase.BACKWARD, layer="net_1/fc_1", op="MatMul")
@@ -151,3 +157,16 @@ def test_passes_of_the_compiler_are_no_layers() -> None:
     pushed = (("TSL", "XlaCompile:#module=m#"), ("TSL", "XlaPass:#name=dce#"))
     assert place(Ranges(pushed=pushed)) == Place()
     assert place(Ranges(pushed=(NODE, *pushed)), None, NODES).layer == "fc"
+
+
+# --- several steps at once ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "step", "steps"),
+    [("6", 6, 1), ("6-9", 6, 4), ("7-7", 7, 1), ("9-6", 9, 1), ("six", None, 1), ("6-", None, 1)],
+)
+def test_a_mark_may_name_several_steps(name: str, step: int | None, steps: int) -> None:
+    ranges, names = own(Mark(Kind.STEP, name))
+    found = place(Ranges(started=ranges), names.table())
+    assert (found.step, found.steps) == (step, steps)
