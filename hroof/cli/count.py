@@ -61,12 +61,20 @@ def run(arguments: Arguments) -> int:
         )
     rows = _in_order(points(profile, machine, BY), profile)
     if not rows:
-        raise CaptureError("The step computed nothing.", "Return the function, uncalled.")
+        raise CaptureError("The step computed nothing with PyTorch.", _remedy())
     if arguments.json:
         print_json(_object(profile, machine, rows))
     else:
         _print(profile, machine, rows)
     return 0
+
+
+def _remedy() -> str:
+    """Why a step may have computed nothing."""
+    backend = getattr(getattr(sys.modules.get("keras"), "backend", None), "backend", None)
+    if backend is not None and backend() != "torch":
+        return f"Keras computes with {backend()} here: set KERAS_BACKEND=torch."
+    return "Return the function, uncalled."
 
 
 def _need_torch() -> None:

@@ -8,6 +8,7 @@ in this file; where one is gone, the plain way of PyTorch is gone instead.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import weakref
 from collections.abc import Callable, Iterator
@@ -112,6 +113,21 @@ def wrap_apply(wrap: Callable[[Apply], Apply]) -> Callable[[], None]:
 
 def _nothing() -> None:
     """Nothing to undo."""
+
+
+@contextlib.contextmanager
+def random_without_seeds() -> Iterator[None]:
+    """Keras draws random numbers without looking at a seed, which a tensor without data does not have."""
+    module: Any = sys.modules.get("keras.src.backend.torch.random")
+    original = getattr(module, "torch_seed_generator", None)
+    if original is None:
+        yield
+        return
+    module.torch_seed_generator = lambda seed: torch.Generator(torch.get_default_device())
+    try:
+        yield
+    finally:
+        module.torch_seed_generator = original
 
 
 class OptimizerView:

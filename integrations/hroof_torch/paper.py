@@ -13,6 +13,7 @@ from hroof.attribution import Counted, Timed
 from hroof.launches import Row, Table
 from hroof.profile import Profile
 from hroof_torch.counted import CountingStep
+from hroof_torch.keras_layers import random_without_seeds
 from hroof_torch.layers import LayerMap
 from hroof_torch.tracker import Tracker
 
@@ -39,7 +40,7 @@ def count(build: Callable[[], Callable[[], object]]) -> Profile:
     layers = LayerMap()
     tracker = Tracker(layers)
     counting = CountingStep(tracker)
-    with FakeTensorMode():
+    with FakeTensorMode(), random_without_seeds():
         step = build()
         if not callable(step):
             raise TypeError(f"it returned {type(step).__name__}, not a function")

@@ -556,6 +556,31 @@ def test_a_loop_of_the_users_own() -> None:
     assert matrix_per_step(run) == [models.MATRIX_FLOP["cnn"]] * 2
 
 
+@pytest.fixture
+def forgotten() -> Iterator[None]:
+    """What Keras keeps of a model without data must not meet the next one."""
+    yield
+    keras.utils.clear_session()
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_a_step_on_paper() -> None:
+    """Initial weights and dropout are random, and a tensor without data has no seed to look at."""
+    from hroof_torch.paper import count
+
+    def build() -> Callable[[], object]:
+        model, x, y = models.cnn(batches=1)
+        data = torch.as_tensor(x), torch.as_tensor(y)
+        return lambda: model.train_step(data)
+
+    profile = count(build)
+    rows = profile.launches
+    assert rows["flop_nominal_matrix_fp32"].sum() == models.MATRIX_FLOP["cnn"]
+    assert profile.run["ops_without_rule"] == profile.run["warnings"] == []
+    optimizer = rows[rows["phase"].astype(str) == "optimizer"]
+    assert {"block1_conv1", "block1_bn", "fc1"} <= set(optimizer["layer"].astype(str))
+
+
 # --- marks, and the private names --------------------------------------------------------------------
 
 
@@ -607,6 +632,7 @@ def test_the_private_names_of_keras_are_there() -> None:
     assert [tuple(tensor.shape) for tensor in parameters] == [(4, 4), (4,)]
     momenta = {id(variable._value) for variable in optimizer.momentums}
     assert {id(kept) for state in view.state.values() for kept in state.values()} == momenta
+    assert callable(keras.src.backend.torch.random.torch_seed_generator)
 
 
 def test_walking_a_model_ends_with_every_layer_once() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -80,3 +82,23 @@ def test_a_function_that_returns_none_needs_no_traceback(hroof: Any, tmp_path: P
     assert done.status == 5
     assert done.err.startswith("hroof: 'empty_handed.py:build' cannot run on paper: TypeError: it")
     assert "Traceback" not in done.err
+
+
+@needs_torch
+@pytest.mark.parametrize(
+    ("backend", "said"),
+    [
+        ("tensorflow", "Keras computes with tensorflow here: set KERAS_BACKEND=torch."),
+        ("torch", "Return the function, uncalled."),
+        (None, "Return the function, uncalled."),
+    ],
+)
+def test_a_step_that_computes_nothing_with_pytorch(
+    hroof: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str | None, said: str
+) -> None:
+    keras = SimpleNamespace(backend=SimpleNamespace(backend=lambda: backend))
+    monkeypatch.setitem(sys.modules, "keras", None if backend is None else keras)  # type: ignore[arg-type]
+    (tmp_path / "idle.py").write_text("def build():\n    return lambda: None\n")
+    done = hroof("count", "idle.py:build")
+    assert done.status == 5
+    assert done.err.splitlines()[-1] == f"hroof: The step computed nothing with PyTorch. {said}"
