@@ -97,7 +97,7 @@ def test_a_step_that_computes_nothing_with_pytorch(
     hroof: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str | None, said: str
 ) -> None:
     keras = SimpleNamespace(backend=SimpleNamespace(backend=lambda: backend))
-    monkeypatch.setitem(sys.modules, "keras", None if backend is None else keras)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "keras", None if backend is None else keras)
     (tmp_path / "idle.py").write_text("def build():\n    return lambda: None\n")
     done = hroof("count", "idle.py:build")
     assert done.status == 5
