@@ -16,6 +16,9 @@ BEGIN = "hroof begin"
 END = "hroof end "
 """Beginning of the names of those that tell where steps end; how many did follows."""
 
+INPUT = "hroof input "
+"""Beginning of the names of those that tell what an outermost layer gets that is called eagerly; shapes follow."""
+
 EventKind = Literal["op", "eager", "hlo", "kernel", "memcpy", "memset"]
 Shapes = tuple[TensorSpec | None, ...]
 
@@ -139,6 +142,8 @@ def _signs(line: Line) -> Iterator[tuple[int, str]]:
     for raw in line.events:
         if raw.name.startswith(_TAKEN) and "shapes" in raw.stats:
             yield raw.start, str(raw.stats["shapes"])
+        elif raw.name.startswith(INPUT):
+            yield raw.start, raw.name.removeprefix(INPUT)
         elif raw.name.startswith(_FUNCTION):
             yield raw.start, raw.name.removeprefix(_EAGER)
 
@@ -282,6 +287,12 @@ def _shape(text: str) -> TensorSpec | None:
     return TensorSpec(
         tuple(int(length) for length in lengths) if known else None, dtype_of_word(match[1])
     )
+
+
+def shapes_within(recorded: Recorded, start: int, end: int) -> list[str]:
+    """What a span of time got: shapes of what the input pipeline gave, and of what eager layers were called with."""
+    found = (text for time, text in recorded.signs if start <= time < end and text.startswith("["))
+    return sorted(set(found))
 
 
 def within(events: Sequence[Event], start: int, end: int) -> list[Event]:

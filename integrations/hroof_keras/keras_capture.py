@@ -10,13 +10,17 @@ from functools import partial
 from typing import Any
 
 from hroof.attribution import Timed
+from hroof.errors import MissingError
 from hroof.integration import Device, Stage, StepSink
 from hroof.launches import Table
 from hroof.profile import Profile
 from hroof.units import Source
 from hroof_keras.busy import Overlap
 from hroof_keras.description import STEPS_FOUND, described, rank
-from hroof_keras.events import Recorded
+from hroof_keras.eager_inputs import EagerInputs
+from hroof_keras.eager_step import EagerOps
+from hroof_keras.eager_watch import EagerWatch
+from hroof_keras.events import Recorded, shapes_within
 from hroof_keras.executions import Execution
 from hroof_keras.graph_step import GraphOps
 from hroof_keras.graphs import GraphCollection
@@ -27,6 +31,7 @@ from hroof_keras.profiler import Session
 from hroof_keras.reading import Read, Reader
 from hroof_keras.recorder import Recorder
 from hroof_keras.steps import StepFinder
+from hroof_keras.traced import LATE, learn_traced
 from hroof_keras.xla_step import XlaOps
 
 HOW = {
@@ -34,6 +39,10 @@ HOW = {
     "flop": "counted from executed nodes with the shapes of each step, and from compiled instructions",
     "bytes": "op-minimal bytes at L1 counted; L2, L3 and DRAM predicted by a last-recently-used model",
 }
+
+UNKNOWN = (
+    "What the step's functions compute is not known, since they were called before the region began"
+)
 
 
 class KerasCapture:
@@ -51,14 +60,19 @@ class KerasCapture:
         self._graphs = GraphCollection()
         self._finder = StepFinder(steps, self)
         self._session = Session(shapes=True)
+        self._inputs = EagerInputs()
+        self._watch: EagerWatch | None = None
+        self._late = False
         self._stage = Stage.SKIP
         self._nodes: dict[str, Node] = {}
+        self._faults: list[str] = []
         self._foreign = ""
         self._kept: list[Session] = []
         self._marked = 0
         self._told = False
         self._recorder.start()
         self._graphs.start()
+        self._inputs.start()
         self._finder.start()
 
     # --- Steps ---
@@ -72,9 +86,23 @@ class KerasCapture:
             if stage is self._stage:
                 self._kept.pop()  # several steps were taken for one: once more
             self._stage = stage
+            if stage is Stage.COUNT:
+                self._begin_count()
             self._session = Session(shapes=True)
             self._session.start()
             self._begin_step()
+
+    def _begin_count(self) -> None:
+        self._late = self._graphs.late
+        problem = self._graphs.renew()
+        if problem:
+            self._faults.append(f"{UNKNOWN}: {problem}. Open the region before the first step.")
+        if self._inputs.calls or not (self._late or self._layers.scopes):
+            self._watch = EagerWatch(self._layers)
+            try:
+                self._watch.start()
+            except MissingError as error:
+                self._faults.append(str(error))
 
     def _begin_step(self) -> None:
         self._told = False
@@ -110,6 +138,8 @@ class KerasCapture:
     def _end_session(self) -> None:
         if self._stage in (Stage.COUNT, Stage.TIME):
             self._end_step()
+            if self._watch is not None:
+                self._watch.stop()
             self._session.end()
             self._foreign = self._foreign or self._session.foreign
             self._kept.append(self._session)
@@ -120,8 +150,16 @@ class KerasCapture:
             self._end_session()
         finally:
             self._stage = Stage.DONE
-            self._recorder.stop()
-            self._nodes = self._graphs.stop()
+            self._detach()
+
+    def _detach(self) -> None:
+        """Let everything go; safe to do twice."""
+        if self._watch is not None:
+            self._watch.stop()
+        self._session.end()
+        self._inputs.stop()
+        self._recorder.stop()
+        self._nodes = self._graphs.stop() or self._nodes
 
     def flush(self) -> None:
         """Every boundary was told at once."""
@@ -129,8 +167,7 @@ class KerasCapture:
     def release(self) -> None:
         """The region is over: leave nothing behind."""
         self._finder.stop()
-        self._recorder.stop()
-        self._graphs.stop()
+        self._detach()
 
     def seen(self) -> str:
         """What was seen of steps, in words."""
@@ -145,6 +182,8 @@ class KerasCapture:
 
     def _build(self) -> Profile | None:
         recorded = [session.stop() for session in self._kept]
+        if self._late and learn_traced(self._layers, ran=self._nodes):
+            self._faults.append(LATE)
         chosen = next((one for one in reversed(recorded) if one.steps), None)
         if chosen is None:
             return None
@@ -167,7 +206,12 @@ class KerasCapture:
         }
         self._graph = GraphOps(self._nodes, places)
         self._xla = XlaOps(programs, partial(place_of_name, self._layers, ()))
-        return Reader(self._graph, self._xla)
+        self._eager = EagerOps(
+            self._watch.ops if self._watch is not None else (),
+            _shapes(recorded[0]),
+            self._graph.buffers,
+        )
+        return Reader(self._graph, self._xla, self._eager)
 
     def _describe(self, table: Table, found: Read, device: Device, timed: bool) -> dict[str, Any]:
         overlap = Overlap.of((step.end - step.start, step.events) for step in found.steps)
@@ -191,6 +235,8 @@ class KerasCapture:
 
     def _warnings(self, found: Read, overlap: Overlap, timed: bool) -> list[str]:
         warnings = [f"{fault}." for fault in (*self._graph.buffers.faults, *self._xla.faults)]
+        warnings += self._faults
+        warnings += [f"{fault}." for fault in (self._watch.faults if self._watch else ())]
         warnings += [warning] if (warning := overlap.warning()) else []
         if self._foreign:
             warnings.append(
@@ -202,6 +248,11 @@ class KerasCapture:
         if not getattr(self._region, "explicit", False):
             warnings.append(STEPS_FOUND)
         return warnings
+
+
+def _shapes(counted: Recorded) -> list[str]:
+    """What the counted step got."""
+    return shapes_within(counted, *counted.steps[0]) if counted.steps else []
 
 
 def _unknown(op: Timed) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hroof.attribution import Counted, Timed, join
+from hroof.units import Phase
 from hroof_keras.busy import own_times, without_launches
 from hroof_keras.division import Step, divided
-from hroof_keras.events import Event, Recorded, within
+from hroof_keras.eager_step import EagerOps
+from hroof_keras.events import Event, Recorded, shapes_within, within
 from hroof_keras.graph_step import GraphOps
 from hroof_keras.xla_step import XlaOps
 
@@ -41,24 +43,26 @@ class Reader:
     Args:
         graph: Places and work of nodes and of eager ops.
         xla: Places and work of instructions.
+        eager: Places and work of eager ops, where a step of them was followed.
     """
 
-    def __init__(self, graph: GraphOps, xla: XlaOps) -> None:
+    def __init__(self, graph: GraphOps, xla: XlaOps, eager: EagerOps) -> None:
         self._graph = graph
         self._xla = xla
+        self._eager = eager
 
-    def read(self, recorded: Recorded, wanted: Callable[[Event], bool] = lambda _: True) -> Read:
-        """The whole steps of a profile, and of their events those that are wanted."""
+    def read(self, recorded: Recorded) -> Read:
+        """The whole steps of a profile."""
         found = Read()
         for (start, end), count in zip(recorded.steps, recorded.at_once, strict=True):
             events = [
                 event
                 for event in within(recorded.events, start, end)
-                if wanted(event) and not self._xla.contains_others(event)
+                if not self._xla.contains_others(event)
             ]
             execution = Step(start, end, without_launches(events), count)
             for step in divided(execution, self._in_layer):
-                self._add(found, step)
+                self._add(found, step, shapes_within(recorded, step.start, step.end))
         return found
 
     def _in_layer(self, event: Event) -> bool:
@@ -66,11 +70,11 @@ class Reader:
             return self._xla.counted(event).layer is not None
         return self._graph.place(event).layer is not None
 
-    def _add(self, found: Read, step: Step) -> None:
+    def _add(self, found: Read, step: Step, shapes: Sequence[str]) -> None:
         number = len(found.steps)
         found.steps.append(step)
         own = own_times(step.events)
-        counted = self._counted(step.events)
+        counted = self._counted(step.events, shapes)
         timed = [
             self._timed(number, event, work, own[event], found.origin)
             for event, work in zip(step.events, counted, strict=True)
@@ -78,16 +82,18 @@ class Reader:
         join(timed, counted)
         found.timed += timed
         found.counted += counted
-        for event in step.events:
-            rule = self._rule(event)
+        for event, work in zip(step.events, counted, strict=True):
+            rule = self._rule(event, work)
             found.by_rule[rule] = found.by_rule.get(rule, 0.0) + own[event] / 1e9
 
-    def _counted(self, events: Sequence[Event]) -> list[Counted]:
+    def _counted(self, events: Sequence[Event], shapes: Sequence[str]) -> list[Counted]:
         """Work in the order of the events; that of graphs is counted together, since shapes flow through them."""
-        of_graph = iter(self._graph.counted([event for event in events if event.kind != "hlo"]))
-        return [
-            self._xla.counted(event) if event.kind == "hlo" else next(of_graph) for event in events
-        ]
+        eager = [event for event in events if event.kind == "eager" and self._eager]
+        of_eager = dict(zip(eager, self._eager.counted(eager, shapes), strict=True))
+        graph = [event for event in events if event.kind != "hlo" and event not in of_eager]
+        of_graph = dict(zip(graph, self._graph.counted(graph), strict=True))
+        known = of_eager | of_graph
+        return [known[event] if event in known else self._xla.counted(event) for event in events]
 
     def _timed(self, step: int, event: Event, work: Counted, own: int, origin: int) -> Timed:
         return Timed(
@@ -103,5 +109,9 @@ class Reader:
             thread=event.thread,
         )
 
-    def _rule(self, event: Event) -> str:
-        return self._xla.rule(event) if event.kind == "hlo" else self._graph.place(event).rule
+    def _rule(self, event: Event, work: Counted) -> str:
+        if event.kind == "hlo":
+            return self._xla.rule(event)
+        if event.kind == "eager" and self._eager:
+            return "none" if work.layer is None and work.phase is Phase.OTHER else "call"
+        return self._graph.place(event).rule
