@@ -55,10 +55,20 @@ class Dataflow:
         self._inputs: dict[str, tuple[str, ...]] = {}
         self._consumers: dict[str, list[str]] = {}
         for name, node in nodes.items():
-            made_by = (producer(tensor) for tensor in _flowing(node))
+            made_by = (producer(self._behind_bundles(tensor)) for tensor in _flowing(node))
             self._inputs[name] = tuple(dict.fromkeys(p for p in made_by if p in nodes))
             for source in self._inputs[name]:
                 self._consumers.setdefault(source, []).append(name)
+
+    def _behind_bundles(self, tensor: str) -> str:
+        """What a tensor is before it went through a node that hands on many side by side."""
+        for _ in range(len(self.nodes)):
+            name, _, port = tensor.partition(":")
+            node = self.nodes.get(name)
+            if node is None or node.op != "IdentityN" or int(port or 0) >= len(node.inputs):
+                break
+            tensor = node.inputs[int(port or 0)]
+        return tensor
 
     def inputs(self, name: str) -> tuple[str, ...]:
         """The nodes whose results a node takes, each once."""

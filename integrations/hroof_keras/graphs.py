@@ -39,6 +39,11 @@ class GraphCollection:
         private.collect_graphs(True)
         self._running = True
 
+    @property
+    def late(self) -> bool:
+        """Whether functions were traced before the collection began that still exist."""
+        return any(graph() is not None for graph in self._before)
+
     def renew(self) -> str:
         """Have functions that were called before instantiated again by this thread, until ``stop``.
 
@@ -49,7 +54,7 @@ class GraphCollection:
         Returns:
             Why it was not done although there are such functions; empty otherwise.
         """
-        if self._restore is not None or not any(graph() is not None for graph in self._before):
+        if self._restore is not None or not self.late:
             return ""
         stateful = sorted({op for graph in private.traced_graphs() for op in keeps_state(graph)})
         if stateful:

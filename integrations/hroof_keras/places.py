@@ -16,8 +16,11 @@ from hroof_keras.updates import Updates
 
 __all__ = ["NOWHERE", "Place", "Places", "Rule", "place_of_name"]
 
-_FUSED = re.compile(r"Fused(?:MatMul|BatchMatMul|Conv|DepthwiseConv|BatchNormEx)")
+_FUSED = re.compile(r"Fused(MatMul|BatchMatMul|Conv|DepthwiseConv|BatchNormEx)")
 """Products and convolutions with what follows them in one op, which bears the name of the last."""
+
+_LONGEST = 4
+"""Ops that are fused into a product, one after the other."""
 
 
 class Places:
@@ -42,18 +45,24 @@ class Places:
         self._flow = Dataflow(nodes)
         self._named = {name: self._names.place(name) for name in nodes}
         self._neighbours = Neighbours(layers, self._flow, self._named)
-        self._places: dict[str, Place] = {}
+        self._places: dict[tuple[str, str], Place] = {}
 
-    def of(self, node_name: str) -> Place:
-        """What a node serves; a node that is not in the graph is placed by its name."""
-        if node_name not in self._places:
-            self._places[node_name] = self._place(node_name)
-        return self._places[node_name]
+    def of(self, node_name: str, op: str = "") -> Place:
+        """What a node serves; a node that is not in the graph is placed by its name.
 
-    def _place(self, name: str) -> Place:
+        Args:
+            node_name: The node.
+            op: The type of the op as executed, where the graph is that which was traced and has it unfused.
+        """
+        key = (node_name, op)
+        if key not in self._places:
+            self._places[key] = self._place(node_name, op)
+        return self._places[key]
+
+    def _place(self, name: str, op: str) -> Place:
         if name not in self._named:
             return self._names.place(name) or NOWHERE
-        fused = self._of_weights(name)
+        fused = self._of_weights(name) or self._of_product(name, op)
         if fused is not None:
             return fused
         named = self._named[name]
@@ -74,6 +83,17 @@ class Places:
         if place is None or place.layer is None or place == self._named[name]:
             return None
         return Place(place.phase, place.layer, "fused")
+
+    def _of_product(self, name: str, op: str) -> Place | None:
+        """In a graph as it was traced: an op that runs as part of a product belongs where that is, a little before it."""
+        fused = _FUSED.search(op)
+        if fused is None or "Fused" in self._flow.nodes[name].op:
+            return None
+        for level in self._flow.levels(name, self._flow.inputs, _LONGEST):
+            products = [node for node in level if self._flow.nodes[node].op.startswith(fused[1])]
+            if len(products) == 1 and (place := self._named[products[0]]) is not None:
+                return Place(place.phase, place.layer, "fused")
+        return None
 
     @cached_property
     def _updates(self) -> Updates:

@@ -52,10 +52,14 @@ def learn_traced(
     if executed:
         used = {prefix for name in executed for prefix in accumulate(name.split("/"), _joined)}
         scopes = {scope: layer for scope, layer in scopes.items() if scope in used}
-    for scope in sorted(scopes, key=lambda scope: scope.count("/")):
+    for optimizer in private.keras_optimizers():
+        if any(name.startswith(optimizer.name) for name in executed or names):
+            layers.note_optimizer(optimizer.name)
+    known = set(layers.scopes)
+    for scope in sorted(scopes.keys() - known, key=lambda scope: scope.count("/")):
         number = _learn(layers, tree, scopes[scope])
         layers.note(scope, Mark("layer", number), BEFORE)
-    return len(scopes)
+    return len(scopes.keys() - known)
 
 
 def _joined(scope: str, part: str) -> str:
