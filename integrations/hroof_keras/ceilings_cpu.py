@@ -1,0 +1,182 @@
+"""Kernels that measure the ceilings of a CPU with TensorFlow: loops of XLA's, ops on windows of memory, launches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from hroof.ceilings import host
+from hroof.ceilings.host import caches_of
+from hroof.ceilings.sizes import WorkingSets, dram_windows, working_sets
+from hroof.integration import CeilingKernel, Device
+from hroof.units import MemoryLevel
+from hroof_keras.ceilings_dram import dram_kernels
+from hroof_keras.ceilings_launch import launch_kernels
+from hroof_keras.ceilings_loops import FLOAT, Fold, Mix
+from hroof_keras.ceilings_peaks import peak_kernels
+from hroof_keras.ceilings_xla import (
+    Prepared,
+    Program,
+    Team,
+    evidence,
+    filled,
+    new_load,
+    on_cpu,
+    scalar,
+)
+
+_TRAFFIC = {MemoryLevel.L1: 600e6, MemoryLevel.L2: 200e6, MemoryLevel.L3: 64e6}
+"""Bytes per thread and call: some two milliseconds, long against the call and the meeting of few threads."""
+_NEAR_PARTS = 81
+_FEWER_PARTS = 27
+_SMALLEST_NEAR = 16 * 1024
+"""Bytes of a set that 81 slices can lie in."""
+BLOCK = Fold.apart(9, 912)
+"""33 kB a turn: for every level beyond L1."""
+_LARGE_BLOCK = Fold.apart(27, 1200)
+"""130 kB a turn, for L2: the turn itself costs nothing there, but sets must be several of them."""
+_FEWEST_BLOCKS = 4
+_ROW = 4096
+"""Floats of a row that a mix writes in one turn."""
+_HALF = 0.5
+_READ = "Reads are counted; every thread has memory of its own."
+_BOTH = "Reads and writes in place are counted; every thread has memory of its own."
+_WRITE_ALLOCATE = (
+    "tensor bytes: a line that is read only because it is written (write-allocate) is not counted."
+)
+REWRITE = Mix("", 0, _BOTH)
+MIXES = (
+    Mix("copy", 1, f"One read and one write, {_WRITE_ALLOCATE}"),
+    Mix("triad", 2, f"Two reads and one write, {_WRITE_ALLOCATE}"),
+)
+
+
+def kernels(device: Device) -> Iterator[CeilingKernel]:
+    """Candidates for the launch cost, L1, L2, L3, DRAM and the peaks of a CPU.
+
+    Args:
+        device: As ``hroof_keras.ceilings.device`` describes it. The kernels run on as many threads as one op of
+            TensorFlow may use.
+    """
+    threads = int(device.facts.get("threads", 1))
+    team = Team(threads, new_load())
+    yield from launch_kernels()
+    for sets in working_sets(caches_of(device)):
+        yield from read_kernels(sets, team)
+        yield from mix_kernels(sets, team)
+    last = max(device.caches.values(), default=None)
+    room = host.available_memory()
+    half = None if room is None else room // 2  # loops and ops have windows of their own
+    yield from dram_kernels(dram_windows(last, half, threads), team)
+    yield from peak_kernels(team, quick=bool(device.facts.get("quick")))
+
+
+# --- caches -------------------------------------------------------------------------------------
+
+
+def read_kernels(sets: WorkingSets, team: Team) -> Iterator[CeilingKernel]:
+    """Loops that read the working sets of one level."""
+    if sets.level is MemoryLevel.L1:
+        for size in sets.sizes[-2:]:
+            yield near_kernel(size, team)
+        return
+    for size in sets.sizes:
+        for block in (_LARGE_BLOCK, BLOCK):
+            if size >= _FEWEST_BLOCKS * block.nbytes:
+                yield far_kernel(sets.level, size, block, team)
+                break
+
+
+def near_kernel(size: int, team: Team, level: MemoryLevel | None = MemoryLevel.L1) -> CeilingKernel:
+    """Read a set of L1: slices that overlap, so that one turn of the loop reads it many times."""
+    fold = Fold.overlapping(_NEAR_PARTS if size >= _SMALLEST_NEAR else _FEWER_PARTS, size // FLOAT)
+    return CeilingKernel(
+        f"XLA fold {size // 1024} KiB",
+        "bandwidth",
+        staying(fold, team),
+        level=level,
+        threads=team.threads,
+        note=f"{_READ} Compiled by XLA.",
+        size=size,
+        how=evidence(),
+    )
+
+
+def far_kernel(level: MemoryLevel, size: int, block: Fold, team: Team) -> CeilingKernel:
+    """Read a set row by row, again and again."""
+    rows = size // block.nbytes
+    times = max(round(team.scaled(_TRAFFIC[level]) / (rows * block.nbytes)), 1)
+
+    def prepare() -> Prepared:
+        program = Program(block.walk())
+        numbers = scalar(0), scalar(times), scalar(0), scalar(rows)
+        calls = [
+            program.call(filled(rows, block.row), filled(2, block.width), *numbers)
+            for _ in range(team.threads)
+        ]
+        return team.together(calls), float(team.threads * times * rows * block.nbytes)
+
+    return CeilingKernel(
+        f"XLA fold {rows * block.nbytes // 1024} KiB",
+        "bandwidth",
+        prepare,
+        level=level,
+        threads=team.threads,
+        note=f"{_READ} Compiled by XLA.",
+        size=rows * block.nbytes,
+        how=evidence(),
+    )
+
+
+def staying(fold: Fold, team: Team) -> Callable[[], Prepared]:
+    """Read the first of two rows again and again, on every thread."""
+    times = max(round(team.scaled(_TRAFFIC[MemoryLevel.L1]) / fold.nbytes), 1)
+
+    def prepare() -> Prepared:
+        program = Program(fold.stay())
+        calls = [
+            program.call(filled(2, fold.row), filled(2, fold.width), scalar(0), scalar(times))
+            for _ in range(team.threads)
+        ]
+        return team.together(calls), float(team.threads * times * fold.nbytes)
+
+    return prepare
+
+
+def mix_kernels(sets: WorkingSets, team: Team) -> Iterator[CeilingKernel]:
+    """Rewriting in place, copies and triads of one level; none in L1, where a turn of the loop would be too short."""
+    if not sets.each or sets.level is MemoryLevel.L1:
+        return
+    for mix in (REWRITE, *MIXES):
+        for size in sets.sizes[:2]:
+            arrays = mix.sources + 1
+            rows = size // (_ROW * FLOAT * arrays)
+            if rows:
+                yield CeilingKernel(
+                    f"XLA {mix.variant or 'rewrite'} {rows * _ROW * FLOAT * arrays // 1024} KiB",
+                    "bandwidth",
+                    mixed(mix, rows, _TRAFFIC[sets.level], team),
+                    level=sets.level,
+                    threads=team.threads,
+                    note=f"{mix.note} Compiled by XLA.",
+                    variant=mix.variant,
+                    size=rows * _ROW * FLOAT * arrays,
+                )
+
+
+def mixed(mix: Mix, rows: int, traffic: float, team: Team) -> Callable[[], Prepared]:
+    """Write an array again and again, on every thread one of its own."""
+    nbytes = rows * _ROW * FLOAT * mix.passes
+    times = max(round(team.scaled(traffic) / nbytes), 1)
+
+    def prepare() -> Prepared:
+        import tensorflow
+
+        program = Program(mix.walk())
+        numbers = on_cpu(lambda: tensorflow.constant(_HALF)), scalar(times), scalar(rows)
+        calls = [
+            program.call(*(filled(rows, _ROW) for _ in range(mix.sources + 1)), *numbers)
+            for _ in range(team.threads)
+        ]
+        return team.together(calls), float(team.threads * times * nbytes)
+
+    return prepare
