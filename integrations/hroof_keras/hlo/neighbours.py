@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from hroof_keras.hlo.fusions import users_of
 from hroof_keras.hlo.messages import Computation, Hlo, Module
@@ -14,6 +14,8 @@ _VIEWS = frozenset(
     {"bitcast", "opt-barrier", "domain", "add-dependency", "get-tuple-element", "tuple"}
 )
 """Passed over without a step: they do nothing."""
+
+_COPIES = frozenset({"copy", "convert"})
 
 
 class Neighbours:
@@ -48,6 +50,41 @@ class Neighbours:
         for operand in hlo.operands:
             reached = _beyond((operand, None), self._made_of)
             found |= dict.fromkeys(reached if _passes(operand) else [operand, *reached][:1])
+        return list(found)
+
+    def rounds(
+        self, hlo: Hlo, reach: Callable[[Hlo], Iterable[Hlo]], far: int = 6
+    ) -> Iterator[list[Hlo]]:
+        """Instructions at one step from another, at two steps, and so on.
+
+        Args:
+            hlo: Where to begin.
+            reach: ``users`` or ``sources``.
+            far: Number of steps.
+        """
+        seen, here = {hlo}, [hlo]
+        for _ in range(far):
+            found = dict.fromkeys(near for one in here for near in reach(one))
+            here = [near for near in found if near not in seen]
+            seen.update(here)
+            yield here
+
+    def parameters(self, hlo: Hlo) -> list[Hlo]:
+        """Parameters of the program that an instruction takes, themselves or as copies."""
+        found: dict[Hlo, None] = {}
+        waiting: list[Value] = [(operand, None) for operand in hlo.operands]
+        seen: set[Value] = set()
+        while waiting:
+            value = waiting.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            if value[0].opcode == "parameter" and self._home[value[0]] is self._module.entry:
+                found[value[0]] = None
+            elif value[0].opcode in _COPIES:
+                waiting.extend((operand, None) for operand in value[0].operands)
+            elif value[0].opcode != "while":
+                waiting.extend(self._made_of(value))
         return list(found)
 
     def _used_by(self, value: Value) -> Iterator[Value]:

@@ -7,58 +7,30 @@
    less than one hundredth of it gets nothing.
 4. ``neighbour``: no name tells. It is placed with the nearest instruction that uses its result or, where none
    within six steps has a place, with the nearest one that its operands come from; where several are equally
-   near, with most of them. In a loop that tells nothing else it is placed with the loop.
+   near, with most of them. In a loop that tells nothing else it is placed with the loop. A product or convolution
+   whose result goes to an optimizer computes a gradient: backward work of the layer whose weights are updated.
 
-Work of an optimizer whose name tells no layer serves the layer whose gradient it takes: the nearest backward
-instruction that its operands come from. Where several layers are equally near (a norm of all gradients), none.
+Work of an optimizer serves the layer whose weights it updates, see ``variables``.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Literal, Protocol
 
 from hroof.attribution import Part
-from hroof.launches import LOSS
-from hroof.units import Phase
-from hroof_keras.hlo.flop import floating
+from hroof.units import Phase, Pipe
 from hroof_keras.hlo.messages import Hlo
 from hroof_keras.hlo.module import HloModule
 from hroof_keras.hlo.neighbours import Neighbours
-from hroof_keras.hlo.rules import contains_others
-
-Rule = Literal["own", "callee", "split", "neighbour", "none"]
+from hroof_keras.hlo.spots import UNKNOWN, Known, Place, Rule, Spot, Spots, alone
+from hroof_keras.hlo.variables import Variables
 
 RULES: tuple[Rule, ...] = ("own", "callee", "split", "neighbour", "none")
 
 _FAR = 6
 """Steps that are searched for a neighbour with a place."""
-
-_LEAST_SHARE = 0.01
-
-_COMPOSED = frozenset({"fusion", "call", "async-start", "while", "conditional"})
-_NO_PIECE = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitcast"})
-
-
-class Place(Protocol):
-    """What a name tells: a phase, and a layer where one is served."""
-
-    @property
-    def phase(self) -> Phase:
-        """Part of the step."""
-
-    @property
-    def layer(self) -> int | None:
-        """Number in the layer map."""
-
-
-Spot = tuple[Phase, int | None]
-_Known = tuple[tuple[Part, ...], Rule]
-
-_UNKNOWN: _Known = ((), "none")
 
 
 class HloPlaces:
@@ -71,11 +43,11 @@ class HloPlaces:
 
     def __init__(self, module: HloModule, place_of_name: Callable[[str], Place | None]) -> None:
         self._module = module
-        self._of_name = place_of_name
-        self._names: dict[str, Spot | None] = {"": None}
+        self._spots = Spots(module, place_of_name)
         self._neighbours = Neighbours(module.module)
-        self._direct: dict[Hlo, _Known] = {}
-        self._placed: dict[Hlo, _Known] = {}
+        self._variables = Variables(self._neighbours, self._spots)
+        self._gradients: dict[Hlo, Spot | None] = {}
+        self._placed: dict[Hlo, Known] = {}
 
     def parts(self, name: str) -> tuple[Part, ...]:
         """What an instruction serves: one part, or several whose shares sum to 1; empty where nothing tells.
@@ -101,129 +73,70 @@ class HloPlaces:
         total = sum(sums.values())
         return {rule: value / total if total else 0.0 for rule, value in sums.items()}
 
-    def _known(self, name: str) -> _Known:
+    def _known(self, name: str) -> Known:
         hlo = self._module.hlos.get(name)
         if hlo is None:
-            return _UNKNOWN
+            return UNKNOWN
         if hlo not in self._placed:
-            parts, rule = self._by_names(hlo)
+            parts, rule = self._spots.of(hlo)
             if not parts:
                 parts, rule = self._by_neighbours(hlo)
             self._placed[hlo] = self._with_layers(hlo, parts), rule
         return self._placed[hlo]
 
-    def _spot(self, op_name: str) -> Spot | None:
-        if op_name not in self._names:
-            place = self._of_name(op_name)
-            self._names[op_name] = None if place is None else (place.phase, place.layer)
-        return self._names[op_name]
-
-    def _by_names(self, hlo: Hlo) -> _Known:
-        if hlo not in self._direct:
-            self._direct[hlo] = self._named(hlo)
-        return self._direct[hlo]
-
-    def _named(self, hlo: Hlo) -> _Known:
-        own = self._spot(hlo.op_name)
-        shares = self._shares_of_pieces(hlo) if _is_composed(hlo) else {}
-        if len(shares) > 1:
-            parts = (Part(layer, share, phase) for (phase, layer), share in shares.items())
-            return tuple(parts), "split"
-        spot = next(iter(shares), own)
-        if spot is None:
-            return _UNKNOWN
-        return (Part(spot[1], 1.0, spot[0]),), "own" if spot == own else "callee"
-
-    def _shares_of_pieces(self, hlo: Hlo) -> dict[Spot, float]:
-        flop: dict[Spot, float] = {}
-        moved: dict[Spot, float] = {}
-        for piece, runs in self._pieces(hlo):
-            spot = self._spot(piece.op_name)
-            if spot is not None:
-                work = runs * floating(self._module.counter.of(piece))
-                flop[spot] = flop.get(spot, 0.0) + work
-                moved[spot] = moved.get(spot, 0.0) + runs * piece.shape.nbytes
-        weights = flop if any(flop.values()) else moved
-        least = _LEAST_SHARE * sum(weights.values())
-        kept = {spot: weight for spot, weight in weights.items() if weight > 0 and weight >= least}
-        total = sum(kept.values())
-        return {spot: weight / total for spot, weight in kept.items()}
-
-    def _pieces(self, hlo: Hlo, runs: float = 1.0) -> Iterator[tuple[Hlo, float]]:
-        """Instructions within one kernel and how often they run; a reduction is one piece."""
-        if hlo.opcode == "while":
-            turns = self._module.counter.turns.of(hlo)
-            runs *= 1.0 if math.isnan(turns) else turns
-        for number in hlo.called:
-            for piece in self._module.module.computations[number].instructions:
-                if piece.opcode in _COMPOSED:
-                    yield from self._pieces(piece, runs)
-                elif piece.opcode not in _NO_PIECE:
-                    yield piece, runs
-
-    def _by_neighbours(self, hlo: Hlo) -> _Known:
+    def _by_neighbours(self, hlo: Hlo) -> Known:
+        gradient = self._gradient(hlo)
+        if gradient is not None:
+            return alone(gradient, "neighbour")
         for reach in (self._neighbours.users, self._neighbours.sources):
             spot = self._nearest(hlo, reach)
             if spot is not None:
-                return (Part(spot[1], 1.0, spot[0]),), "neighbour"
+                return alone(spot, "neighbour")
         caller = self._neighbours.caller(hlo)
         while caller is not None:
-            spot = self._spot(caller.op_name)
+            spot = self._spots.of_name(caller.op_name)
             if spot is not None:
-                return (Part(spot[1], 1.0, spot[0]),), "neighbour"
+                return alone(spot, "neighbour")
             caller = self._neighbours.caller(caller)
-        return _UNKNOWN
-
-    def _rounds(self, hlo: Hlo, reach: Callable[[Hlo], Iterable[Hlo]]) -> Iterator[list[Hlo]]:
-        """Instructions at one step, at two steps, and so on."""
-        seen, here = {hlo}, [hlo]
-        for _ in range(_FAR):
-            found = dict.fromkeys(near for one in here for near in reach(one))
-            here = [near for near in found if near not in seen]
-            seen.update(here)
-            yield here
+        return UNKNOWN
 
     def _nearest(self, hlo: Hlo, reach: Callable[[Hlo], Iterable[Hlo]]) -> Spot | None:
         """The place of most of the nearest instructions that have one."""
-        for here in self._rounds(hlo, reach):
-            spots = Counter(spot for near in here if (spot := self._main(near)) is not None)
+        for here in self._neighbours.rounds(hlo, reach, _FAR):
+            spots = Counter(spot for near in here if (spot := self._spot(near)) is not None)
             if spots:
                 return spots.most_common(1)[0][0]
         return None
 
+    def _spot(self, hlo: Hlo) -> Spot | None:
+        return self._spots.of_result(hlo) or self._gradient(hlo)
+
+    def _gradient(self, hlo: Hlo) -> Spot | None:
+        """The place of matrix work without a name whose result goes to an optimizer."""
+        if hlo not in self._gradients:
+            self._gradients[hlo] = self._of_gradient(hlo)
+        return self._gradients[hlo]
+
+    def _of_gradient(self, hlo: Hlo) -> Spot | None:
+        flop = self._module.counter.of(hlo)
+        computes = flop is not None and any(pipe is Pipe.MATRIX for pipe, _ in flop.nominal)
+        if not computes or self._spots.of(hlo)[0]:
+            return None
+        for here in self._neighbours.rounds(hlo, self._neighbours.users, _FAR):
+            phases = {spot[0] for near in here if (spot := self._spots.of_result(near)) is not None}
+            if phases:
+                layer = self._variables.layer_of_update(hlo)
+                return (Phase.BACKWARD, layer) if phases == {Phase.OPTIMIZER} else None
+        return None
+
     def _with_layers(self, hlo: Hlo, parts: tuple[Part, ...]) -> tuple[Part, ...]:
-        """The same parts, where an optimizer's name a layer if their gradients tell it."""
+        """The same parts; those of an optimizer with the layer that they serve."""
         if all(part.phase is not Phase.OPTIMIZER or part.layer is not None for part in parts):
             return parts
-        layer = self._layer_of_gradient(hlo)
+        layer = self._variables.layer_of_update(hlo)
         return tuple(
             replace(part, layer=layer)
             if part.phase is Phase.OPTIMIZER and part.layer is None
             else part
             for part in parts
         )
-
-    def _layer_of_gradient(self, hlo: Hlo) -> int | None:
-        for near in self._rounds(hlo, self._neighbours.sources):
-            layers = {
-                part.layer
-                for one in near
-                for part in self._by_names(one)[0]
-                if part.phase is Phase.BACKWARD and part.layer not in (None, LOSS)
-            }
-            if layers:
-                return layers.pop() if len(layers) == 1 else None
-        return None
-
-    def _main(self, hlo: Hlo) -> Spot | None:
-        """Where most of an instruction belongs by the names in it."""
-        parts, _ = self._by_names(hlo)
-        if not parts:
-            return None
-        most = max(parts, key=lambda part: part.share)
-        return (most.phase or Phase.OTHER, most.layer)
-
-
-def _is_composed(hlo: Hlo) -> bool:
-    """Whether an instruction is one kernel that is made of others."""
-    return hlo.opcode in _COMPOSED and not contains_others(hlo)
