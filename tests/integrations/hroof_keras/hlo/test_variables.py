@@ -8,18 +8,18 @@ import pytest
 
 pytest.importorskip("keras")
 
-from hroof.attribution import Part  # noqa: E402
-from hroof.units import Phase  # noqa: E402
-from hroof_keras.hlo import HloPlaces  # noqa: E402
-from hroof_keras.hlo.messages import Computation, DotDimensions, Hlo  # noqa: E402
-from tests.integrations.hroof_keras.hlo.made import (  # noqa: E402
+from hroof.attribution import Part
+from hroof.units import Phase
+from hroof_keras.hlo import HloPlaces
+from hroof_keras.hlo.messages import Computation, DotDimensions, Hlo
+from tests.integrations.hroof_keras.hlo.made import (
     computation,
     f32,
     op,
     parameter,
     program,
 )
-from tests.integrations.hroof_keras.hlo.test_places import by_name  # noqa: E402
+from tests.integrations.hroof_keras.hlo.test_places import by_name
 
 
 def one(phase: Phase, layer: int | None) -> tuple[Part, ...]:
