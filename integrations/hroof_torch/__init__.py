@@ -29,6 +29,7 @@ __all__ = [
     "ceiling_facts",
     "ceiling_kernels",
     "device",
+    "in_use",
     "sweep_kernels",
     "watch_program",
 ]
@@ -65,6 +66,13 @@ def sweep_kernels(device: Device, sizes: Sequence[int]) -> Iterator[CeilingKerne
     from hroof_torch import ceilings
 
     return ceilings.sweep_kernels(device, sizes)
+
+
+def in_use() -> bool:
+    """Whether the program trains, or could train, something with PyTorch."""
+    from hroof_torch import use
+
+    return use.in_use()
 
 
 def watch_program(begin: Callable[[], object]) -> None:
