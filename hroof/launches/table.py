@@ -37,11 +37,25 @@ class Label(NamedTuple):
 class DeviceWork(Protocol):
     """A kernel, copy or fill that an op started; times in nanoseconds."""
 
-    name: str
-    start: int
-    end: int
-    device: str
-    stream: int
+    @property
+    def name(self) -> str:
+        """Of the kernel."""
+
+    @property
+    def start(self) -> int:
+        """When it began."""
+
+    @property
+    def end(self) -> int:
+        """When it had ended."""
+
+    @property
+    def device(self) -> str:
+        """For example ``cuda:0``."""
+
+    @property
+    def stream(self) -> int:
+        """Of the device."""
 
 
 @dataclass

@@ -190,11 +190,14 @@ class KerasCapture:
         timed = chosen is recorded[-1] and len(recorded) > 1
         reader = self._reader(recorded)
         found = reader.read(chosen)
-        device = _device("cpu")
+        device = _device(_where(found))
         table = Table(
             self._layers.labels, device.caches, _unknown, _no_parts, device.device, rank()
         )
-        rows = table.rows(found.timed, [[] for _ in found.timed], found.counted)
+        table.origin = found.origin
+        rows = table.rows(found.timed, found.device_work, found.counted)
+        for step, piece in found.unlinked:
+            rows += table.unlinked_rows([piece], step)
         if not timed:
             rows = [_without_time(row) for row in rows]
         return Profile.from_rows(rows, self._describe(table, found, device, timed))
@@ -268,6 +271,11 @@ def _without_time(row: dict[str, Any]) -> dict[str, Any]:
     """A row of a run that ended before a step was timed."""
     missing = Source.MISSING.value
     return {**row, "start": math.nan, "duration": math.nan, "source_time": missing}
+
+
+def _where(found: Read) -> str:
+    """The device that the steps used: the first GPU that worked, else the CPU."""
+    return next((work[0].device for work in found.device_work if work), "cpu")
 
 
 def _device(name: str) -> Device:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from hroof.attribution import Counted, Timed, join
 from hroof.units import Phase
 from hroof_keras.busy import own_times, without_launches
+from hroof_keras.device_work import ON_DEVICE, tied
 from hroof_keras.division import Step, divided
 from hroof_keras.eager_step import EagerOps
 from hroof_keras.events import Event, Recorded, shapes_within, within
@@ -22,13 +23,17 @@ class Read:
     Attributes:
         steps: The steps.
         timed: Ops of the steps, in order.
+        device_work: What each of them started on a device.
         counted: Their work, in the same order.
+        unlinked: (step, device work whose op is not known).
         by_rule: Seconds by the rule that placed them.
     """
 
     steps: list[Step] = field(default_factory=list)
     timed: list[Timed] = field(default_factory=list)
+    device_work: list[list[Event]] = field(default_factory=list)
     counted: list[Counted] = field(default_factory=list)
+    unlinked: list[tuple[int, Event]] = field(default_factory=list)
     by_rule: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -62,7 +67,7 @@ class Reader:
             ]
             execution = Step(start, end, without_launches(events), count)
             for step in divided(execution, self._in_layer):
-                self._add(found, step, shapes_within(recorded, step.start, step.end))
+                self._add(found, step, recorded)
         return found
 
     def _in_layer(self, event: Event) -> bool:
@@ -70,19 +75,29 @@ class Reader:
             return self._xla.counted(event).layer is not None
         return self._graph.place(event).layer is not None
 
-    def _add(self, found: Read, step: Step, shapes: Sequence[str]) -> None:
+    def _add(self, found: Read, step: Step, recorded: Recorded) -> None:
         number = len(found.steps)
         found.steps.append(step)
-        own = own_times(step.events)
-        counted = self._counted(step.events, shapes)
+        host = [event for event in step.events if event.kind not in ON_DEVICE]
+        own = own_times(host)
+        counted = self._counted(host, shapes_within(recorded, step.start, step.end))
         timed = [
-            self._timed(number, event, work, own[event], found.origin)
-            for event, work in zip(step.events, counted, strict=True)
+            _timed(number, work, event, own[event], found.origin)
+            for event, work in zip(host, counted, strict=True)
         ]
+        device = tied(step.events, recorded.calls)
+        started = [device.of_ops.get(event, []) for event in host]
+        for pieces in device.of_instructions.values():
+            work = self._xla.executed(pieces)
+            timed.append(_timed(number, work, pieces[0], 0, found.origin))
+            counted.append(work)
+            started.append(pieces)
         join(timed, counted)
         found.timed += timed
         found.counted += counted
-        for event, work in zip(step.events, counted, strict=True):
+        found.device_work += started
+        found.unlinked += [(number, piece) for piece in device.unlinked]
+        for event, work in zip(host, counted, strict=False):
             rule = self._rule(event, work)
             found.by_rule[rule] = found.by_rule.get(rule, 0.0) + own[event] / 1e9
 
@@ -95,23 +110,24 @@ class Reader:
         known = of_eager | of_graph
         return [known[event] if event in known else self._xla.counted(event) for event in events]
 
-    def _timed(self, step: int, event: Event, work: Counted, own: int, origin: int) -> Timed:
-        return Timed(
-            step=step,
-            phase=work.phase,
-            layer=work.layer,
-            recompute=work.recompute,
-            is_sum=work.is_sum,
-            op=work.op,
-            signature=work.signature,
-            start=(event.start - origin) / 1e9,
-            duration=own / 1e9,
-            thread=event.thread,
-        )
-
     def _rule(self, event: Event, work: Counted) -> str:
         if event.kind == "hlo":
             return self._xla.rule(event)
         if event.kind == "eager" and self._eager:
             return "none" if work.layer is None and work.phase is Phase.OTHER else "call"
         return self._graph.place(event).rule
+
+
+def _timed(step: int, work: Counted, event: Event, own: int, origin: int) -> Timed:
+    return Timed(
+        step=step,
+        phase=work.phase,
+        layer=work.layer,
+        recompute=work.recompute,
+        is_sum=work.is_sum,
+        op=work.op,
+        signature=work.signature,
+        start=(event.start - origin) / 1e9,
+        duration=own / 1e9,
+        thread=event.thread,
+    )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from hroof.attribution import Counted, Part
 from hroof.errors import ProfileError
@@ -52,6 +53,19 @@ class XlaOps:
             owner=None,
             parts=parts,
         )
+
+    def executed(self, pieces: Sequence[Event]) -> Counted:
+        """What an instruction serves, and computed in one step, whose kernels are known but not its executions.
+
+        Args:
+            pieces: Its kernels; of each execution there may be several.
+        """
+        event = replace(pieces[0], name=pieces[0].instruction)
+        counted = self.counted(event)
+        known = self._program(event)
+        runs = known[0].executions().get(event.name, math.nan) if known is not None else math.nan
+        work = counted.work.scaled(runs) if runs == runs else _UNKNOWN
+        return replace(counted, work=work)
 
     def contains_others(self, event: Event) -> bool:
         """Whether an instruction only runs others, which have events of their own; a small loop is one kernel."""
