@@ -73,7 +73,7 @@ class NodePlaces:
         Args:
             model: The model whose steps were captured, where one is known.
         """
-        late = not self.layers.scopes and learn_traced(self.layers, ran=self._nodes) > 0
+        late = not self.layers.scopes and learn_traced(self.layers) > 0
         if not self.layers.scopes:
             return Known({}, UNKNOWN)
         names = [label.name for label in self.layers.labels()]
