@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 _PREFIXES = ("_MklNative", "_Mkl", "_")
 
 
+@cache
 def plain(op: str) -> str:
     """Type of an op without the prefixes of its library variant: ``_MklNativeFusedConv2D`` → ``FusedConv2D``."""
     for prefix in _PREFIXES:

@@ -67,6 +67,7 @@ _UNREAD: dict[str, frozenset[int]] = {
         "DepthwiseConv2dNativeBackpropInput": (0,),
         "Conv2DBackpropFilter Conv2DBackpropFilterWithBias Conv3DBackpropFilterV2": (1,),
         "DepthwiseConv2dNativeBackpropFilter": (1,),
+        "FusedBatchNormGradV3 FusedBatchNormGradEx": (5,),
         "CudnnRNNBackprop CudnnRNNBackpropV2": (10, 11),
         "CudnnRNNBackpropV3": (11, 12),
     }.items()
@@ -86,7 +87,10 @@ _HANDLES: dict[str, frozenset[int]] = {
 }
 """Inputs that are handles, of which a profile tells no shape."""
 
-_WORK_SPACE = {"CudnnRNN": 3, "CudnnRNNV2": 3, "CudnnRNNV3": 3}
+_WORK_SPACE = {
+    **dict.fromkeys(("CudnnRNN", "CudnnRNNV2", "CudnnRNNV3"), 3),
+    **dict.fromkeys(("FusedBatchNormV3", "FusedBatchNormEx"), 5),
+}
 """How many results are results; what follows is work space of a library."""
 
 Rule = Callable[[Call, Traffic], None]

@@ -53,6 +53,9 @@ class _Second(keras.callbacks.Callback):
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self.session.end_step()
 
+    on_predict_batch_begin = on_train_batch_begin
+    on_predict_batch_end = on_train_batch_end
+
 
 def run_step(build: Callable[..., tuple[Any, Any, Any]], batch: int, **options: Any) -> Step:
     """Train two batches in graph mode and count the ops of the second one.
@@ -68,6 +71,17 @@ def run_step(build: Callable[..., tuple[Any, Any, Any]], batch: int, **options: 
 def fit_step(workload: tuple[Any, Any, Any], batch: int) -> Step:
     """The same for a compiled model and its data."""
     recorded, nodes = profiled_fit(workload, batch)
+    return count(within(recorded.events, *recorded.steps[0]), nodes)
+
+
+def predict_step(workload: tuple[Any, Any, Any], batch: int) -> Step:
+    """Predict two batches and count the ops of the second one."""
+    model, x, _ = workload
+    collection, second = GraphCollection(), _Second()
+    collection.start()
+    model.predict(x[: 2 * batch], batch_size=batch, verbose=0, callbacks=[second])
+    nodes = collection.stop()
+    recorded = second.session.stop()
     return count(within(recorded.events, *recorded.steps[0]), nodes)
 
 

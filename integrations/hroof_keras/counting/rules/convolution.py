@@ -84,14 +84,18 @@ def steps_of(call: Call, rank: int, *, dilated: bool = True) -> Steps:
         call: A convolution or a pool.
         rank: Rank of the images, batch and channels included.
         dilated: Whether the op has dilations.
+
+    Raises:
+        UncountableError: The node does not tell.
     """
     node = call.node
-    ones = (1,) * rank
-    strides = spatial(call, node.integers("strides") or ones)
-    dilations = spatial(call, (node.integers("dilations") if dilated else ()) or ones)
+    if not node.integers("strides") or "padding" not in node.attrs:
+        raise UncountableError("its strides or its padding are not known")
+    strides = spatial(call, node.integers("strides"))
+    dilations = spatial(call, (node.integers("dilations") if dilated else ()) or (1,) * rank)
     listed = node.integers("explicit_paddings")
     pairs = tuple(zip(listed[::2], listed[1::2], strict=True))
-    padding = node.text("padding", "VALID")
+    padding = node.text("padding")
     explicit = tuple(spatial_pairs(call, pairs)) if padding == "EXPLICIT" else ()
     return Steps(strides, dilations, padding, explicit)
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 tf = pytest.importorskip("tensorflow")
 
 from hroof.units import Pipe, Precision, Source  # noqa: E402
+from hroof_keras.counting import Buffers  # noqa: E402
 from hroof_keras.nodes import TensorSpec  # noqa: E402
 from tests.integrations.hroof_keras.counting.made import work  # noqa: E402
 from tests.integrations.hroof_keras.counting.traced import gradient, one, trace  # noqa: E402
@@ -323,3 +324,10 @@ def test_precision_follows_the_type() -> None:
         counted = work("Conv2D", (2, 6, 6, 3), (3, 3, 3, 5), **steps)
         assert list(counted.nominal or {}) == [(MATRIX, precision)]
         assert counted.bytes_read == 2 * (2 * 36 * 3 + 9 * 15)
+
+
+def test_a_convolution_that_does_not_tell_its_steps_is_missing() -> None:
+    buffers = Buffers()
+    counted = work("Conv2D", (2, 6, 6, 3), (3, 3, 3, 5), out=(2, 6, 6, 5), buffers=buffers)
+    assert (counted.nominal, counted.source) == (None, Source.MISSING)
+    assert "strides or its padding" in next(iter(buffers.faults))

@@ -15,7 +15,12 @@ tf = pytest.importorskip("tensorflow")
 from hroof.units import Pipe, Precision, Source  # noqa: E402
 from hroof_keras.counting import has_rule, plain  # noqa: E402
 from tests.integrations.hroof_keras import models  # noqa: E402
-from tests.integrations.hroof_keras.stepped import Step, fit_step, run_step  # noqa: E402
+from tests.integrations.hroof_keras.stepped import (  # noqa: E402
+    Step,
+    fit_step,
+    predict_step,
+    run_step,
+)
 
 BUILD = {"cnn": models.cnn, "gpt": models.transformer, "rnn": models.lstm}
 
@@ -154,11 +159,11 @@ def test_a_variable_is_one_buffer_from_read_to_update() -> None:
     [("mixed_bfloat16", Precision.BF16), ("mixed_float16", Precision.FP16)],
 )
 def test_mixed_precision(policy: str, precision: Precision) -> None:
-    """The same matrix work in the narrow type; the loss scaling of fp16 is known as well."""
+    """The same matrix work per sample in the narrow type; the loss scaling of fp16 is known as well."""
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(policy)
     try:
-        found = run_step(models.cnn, 32)
+        found = run_step(models.cnn, 4)
     finally:
         keras.config.set_dtype_policy(before)
     sums: Counter[Any] = Counter()
@@ -166,10 +171,19 @@ def test_mixed_precision(policy: str, precision: Precision) -> None:
         assert op.work.source is not Source.MISSING, op.node
         for (pipe, kind), value in (op.work.nominal or {}).items():
             sums[pipe, kind] += value  # type: ignore[assignment]
-    assert sums[Pipe.MATRIX, precision] == models.MATRIX_FLOP["cnn"]
+    assert sums[Pipe.MATRIX, precision] == models.MATRIX_FLOP["cnn"] * 4 / 32
     assert sums[Pipe.MATRIX, Precision.FP32] == 0
     assert sums[Pipe.VECTOR, precision] > 0
     assert sums[Pipe.VECTOR, Precision.FP32] > 0
+
+
+@pytest.mark.parametrize("name", BUILD)
+def test_inference_is_the_forward_part(name: str) -> None:
+    """TensorFlow rewrites it in other ways than training."""
+    found = predict_step(BUILD[name](jit_compile=False), models.BATCH[name])
+    forward = sum(flop for (_, phase), flop in models.TRUTH[name].items() if phase == "forward")
+    assert sum(op.work.flop(Pipe.MATRIX) for op in found.ops) == forward
+    assert {op.node.op for op in found.ops if op.work.nominal is None} == set()
 
 
 def test_a_model_of_many_layers_has_no_unknown_op() -> None:

@@ -205,6 +205,15 @@ def test_batch_norm() -> None:
     assert fused.flop() == (4 + 2) * 72
 
 
+def test_work_space_of_a_library_is_not_traffic() -> None:
+    """The last result of a batch norm on a GPU, and the last input of its gradient."""
+    x, c, reserve = (2, 3, 3, 4), (4,), (1000,)
+    forward = work("FusedBatchNormV3", x, c, c, (0,), (0,), out=[x, c, c, c, c, reserve])
+    assert forward.bytes_written == 4 * (72 + 4 * 4)
+    backward = work("FusedBatchNormGradV3", x, x, c, c, c, reserve)
+    assert backward.bytes_read == 4 * (144 + 3 * 4)
+
+
 def test_losses_with_their_gradient() -> None:
     """Softmax and its gradient, 4 per logit each; loss and gradient of a target, 1 each."""
     sparse = work("SparseSoftmaxCrossEntropyWithLogits", (5, 7), TensorSpec((5,), "int64"))
