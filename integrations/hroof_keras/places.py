@@ -85,7 +85,7 @@ class Places:
         return Place(place.phase, place.layer, "fused")
 
     def _of_product(self, name: str, op: str) -> Place | None:
-        """In a graph as it was traced: an op that runs as part of a product belongs where that is, a little before it."""
+        """In a graph as it was traced: an op that runs as part of a product belongs where that is."""
         fused = _FUSED.search(op)
         if fused is None or "Fused" in self._flow.nodes[name].op:
             return None

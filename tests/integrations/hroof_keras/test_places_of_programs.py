@@ -8,7 +8,8 @@ from collections import Counter
 
 import pytest
 
-tf = pytest.importorskip("tensorflow")
+keras = pytest.importorskip("keras")
+pytest.importorskip("tensorflow")
 
 from hroof.units import Phase  # noqa: E402
 from hroof_keras.events import Event  # noqa: E402
@@ -167,7 +168,7 @@ def test_the_input_pipeline_is_data() -> None:
 
 
 def test_metrics_serve_neither_loss_nor_layers() -> None:
-    model = programs.keras.Sequential([programs.L.Dense(11, name="a")])
+    model = keras.Sequential([programs.L.Dense(11, name="a")])
     options = {"metrics": ["accuracy", "mae"]}
     seen = follow(programs.fit(model, programs.data(5), programs.data(11), **options))
     by_op = {event.op: seen.at(event.name)[:2] for event in seen.step()}
@@ -178,8 +179,6 @@ def test_metrics_serve_neither_loss_nor_layers() -> None:
 
 def test_a_penalty_on_weights_is_loss() -> None:
     layers = [programs.L.Dense(11, kernel_regularizer="l2", name="a"), programs.L.Dense(13)]
-    seen = follow(
-        programs.fit(programs.keras.Sequential(layers), programs.data(5), programs.data(13))
-    )
+    seen = follow(programs.fit(keras.Sequential(layers), programs.data(5), programs.data(13)))
     penalty = [e for e in seen.step() if re.search(r"Call/(Square|Sum)$", e.name)]
     assert {seen.at(event.name)[:2] for event in penalty} == {("loss", "(loss)")}
