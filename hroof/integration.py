@@ -180,6 +180,12 @@ class Integration(Protocol):
             sizes: Bytes that each thread is to touch.
         """
 
+    def own_process(self) -> None:
+        """No program runs in this process but hroof, so settings may be made that would change one.
+
+        Told before ceilings are measured; an integration may do without.
+        """
+
     def in_use(self) -> bool:
         """Whether the program computes with the framework, which it may only have imported.
 
@@ -263,6 +269,12 @@ def candidates(name: str | None = None) -> list[Integration]:
 def uses(one: Integration) -> bool:
     """Whether the program computes with the framework of an integration, as far as that can tell."""
     return bool(_asked(one, "in_use", True))
+
+
+def alone(one: Integration) -> Integration:
+    """The integration, told that no program runs in this process but hroof."""
+    _asked(one, "own_process", None)
+    return one
 
 
 def _asked(one: Integration, question: str, default: Any) -> Any:

@@ -11,7 +11,7 @@ from hroof.cli import frameworks, kept
 from hroof.cli.command import Arguments, Command, Say, grouping, print_json, progress
 from hroof.errors import OutputError, UsageError
 from hroof.files import json_writer, write_atomic
-from hroof.integration import Integration
+from hroof.integration import Integration, alone
 from hroof.machine import Machine
 
 SWEEP = "sweep"
@@ -56,7 +56,7 @@ def run(arguments: Arguments) -> int:
         kept.show_list(as_json=arguments.json)
         return 0
     say = progress(arguments.quiet)
-    machine = _machine(arguments, frameworks.load(arguments.framework), say)
+    machine = _machine(arguments, alone(frameworks.load(arguments.framework)), say)
     for path in arguments.output:
         say(f"Wrote {write(machine, path)}")
     if arguments.json:
@@ -178,7 +178,7 @@ COMMAND = Command(
     description=(
         "Print the ceilings of a device: FLOP/s per pipe and precision, B/s per memory level,\n"
         "the cost of a launch. They are measured once and cached; the threads are those that the\n"
-        "framework uses, e.g. by OMP_NUM_THREADS."
+        "framework uses, e.g. by OMP_NUM_THREADS; TensorFlow: TF_NUM_INTRAOP_THREADS."
     ),
     examples=(
         "hroof ceilings",

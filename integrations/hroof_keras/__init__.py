@@ -26,6 +26,7 @@ __all__ = [
     "device",
     "in_use",
     "measures_for",
+    "own_process",
     "sweep_kernels",
     "watch_program",
 ]
@@ -87,6 +88,13 @@ def ceiling_facts(device: Device) -> dict[str, Any]:
     from hroof_keras import ceilings
 
     return ceilings.ceiling_facts(device)
+
+
+def own_process() -> None:
+    """No program runs in this process but hroof: XLA may use the widest vectors for the ceilings."""
+    from hroof_keras import ceilings_xla
+
+    ceilings_xla.own_process()
 
 
 def sweep_kernels(device: Device, sizes: Sequence[int]) -> Iterator[CeilingKernel]:

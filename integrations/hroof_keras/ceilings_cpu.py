@@ -17,9 +17,9 @@ from hroof_keras.ceilings_xla import (
     Prepared,
     Program,
     Team,
+    begin,
     evidence,
     filled,
-    new_load,
     on_cpu,
     scalar,
 )
@@ -58,7 +58,7 @@ def kernels(device: Device) -> Iterator[CeilingKernel]:
             TensorFlow may use.
     """
     threads = int(device.facts.get("threads", 1))
-    team = Team(threads, new_load())
+    team = Team(threads, begin())
     yield from launch_kernels()
     for sets in working_sets(caches_of(device)):
         yield from read_kernels(sets, team)

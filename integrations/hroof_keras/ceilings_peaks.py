@@ -11,6 +11,7 @@ from typing import Any
 from hroof.ceilings import host
 from hroof.integration import CeilingKernel
 from hroof.units import Pipe, Precision
+from hroof_keras.ceilings_integers import integer_kernels
 from hroof_keras.ceilings_loops import Chains
 from hroof_keras.ceilings_xla import Call, Prepared, Program, Team, evidence, on_cpu, scalar
 
@@ -78,6 +79,8 @@ def peak_kernels(team: Team, *, quick: bool = False) -> Iterator[CeilingKernel]:
             yield sustained(next(_products(precision, team.threads)))
         elif precision is Precision.BF16:  # what people train in: its absence needs a reason
             yield _peak("MatMul", precision, team.threads, _refuse)
+    if not quick:
+        yield from integer_kernels(team)
 
 
 def _refuse() -> Prepared:

@@ -38,13 +38,19 @@ _FEW_THREADS = 4
 
 
 class _Own:
-    """What hroof has added to the flags of this process."""
+    """Whether this process is hroof's own, and what was added to its flags then."""
 
+    process = False
     flag = ""
 
 
+def own_process() -> None:
+    """No program runs in this process but hroof: the flags of XLA may be changed when ceilings are measured."""
+    _Own.process = True
+
+
 def use_whole_vectors() -> None:
-    """Let XLA use vectors of 512 bits where the processor has them; only for a process of hroof's own.
+    """Let XLA use vectors of 512 bits where the processor has them.
 
     It has to come before the first program is compiled. A flag that the user gave stays.
     """
@@ -268,14 +274,16 @@ class _Last:
     load = Load()
 
 
-def new_load() -> Load:
-    """Begin to take note anew."""
+def begin() -> Load:
+    """A measurement begins: the load is noted anew, and vectors are the widest in a process of hroof's own."""
+    if _Own.process:
+        use_whole_vectors()
     _Last.load = Load()
     return _Last.load
 
 
 def seen() -> dict[str, Any]:
-    """What was seen since the last ``new_load()``.
+    """What was seen since the last ``begin()``.
 
     Returns:
         ``own_share``: of the time of the threads of XLA's programs, the share in which they had a core. The time of the
