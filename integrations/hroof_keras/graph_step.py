@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 from hroof.attribution import Counted
 from hroof.launches import Work
 from hroof.units import Phase, Source
-from hroof_keras.counting import Buffers, output_specs, work_of
+from hroof_keras.counting import Buffers, output_specs, plain, work_of
 from hroof_keras.events import Event
 from hroof_keras.flow import Flow, Specs, inputs_of
 from hroof_keras.nodes import Node
@@ -16,8 +16,6 @@ from hroof_keras.places import NOWHERE, Place, Places
 
 _FEEDS = ("Iterator", "Optional")
 """Beginnings of the types of ops that hand over what the input pipeline made."""
-
-_SOURCES = ("IteratorGetNext", "IteratorGetNextAsOptional", "OptionalGetValue", "_Arg")
 
 
 class GraphOps:
@@ -32,6 +30,7 @@ class GraphOps:
         self._nodes = nodes
         self._places = places
         self.buffers = Buffers()
+        self._works: dict[Hashable, Work] = {}
 
     def place(self, event: Event) -> Place:
         """What an op serves."""
@@ -74,7 +73,7 @@ class GraphOps:
     def _node(self, event: Event) -> Node | None:
         """The node that ran; None where the graph has none of this name and type."""
         node = self._nodes.get(event.name) if event.kind == "op" else None
-        return node if node is not None and node.op == event.op else None
+        return node if node is not None and plain(node.op) == plain(event.op) else None
 
     def _work(self, event: Event, flow: Flow, run: int) -> Work:
         node = self._node(event)
@@ -84,7 +83,16 @@ class GraphOps:
         if not any(inputs):
             inputs = _from_neighbours(node, flow, run)
         outputs = flow.outputs(node, run, output_specs(node, inputs))
-        return work_of(node, inputs, outputs, self.buffers)
+        return self._known_work(node, inputs, outputs)
+
+    def _known_work(self, node: Node, inputs: Specs, outputs: Specs) -> Work:
+        """The work of an execution; the next turn of a loop has the same one."""
+        storages = tuple(map(self.buffers.name, node.inputs))
+        key = (node.name, inputs, outputs, storages)
+        work = self._works.get(key)
+        if work is None or work.is_view:
+            work = self._works[key] = work_of(node, inputs, outputs, self.buffers)
+        return work
 
     def _bare(self, event: Event) -> Work:
         """Of an op whose attributes and inputs are not known: only whether it computes and moves nothing at all."""
@@ -101,21 +109,3 @@ def _from_neighbours(node: Node, flow: Flow, run: int) -> Specs:
 def signature(event: Event) -> tuple[str, ...]:
     """What an op of another step must have in common to be the same one."""
     return ("pipeline", event.name) if event.pipeline else (event.name,)
-
-
-def is_static(nodes: Mapping[str, Node]) -> bool:
-    """Whether the shapes of all that comes into these graphs are the same in every execution."""
-    return all(_is_static(node) for node in nodes.values() if node.op in _SOURCES)
-
-
-def _is_static(node: Node) -> bool:
-    if node.op == "_Arg":
-        return node.dtype("T") in ("resource", "variant") or _all_known(node, "_output_shapes")
-    return _all_known(node, "output_shapes")
-
-
-def _all_known(node: Node, attribute: str) -> bool:
-    shapes = node.attrs[attribute].list.shape if attribute in node.attrs else ()
-    return bool(shapes) and all(
-        not shape.unknown_rank and all(length.size >= 0 for length in shape.dim) for shape in shapes
-    )

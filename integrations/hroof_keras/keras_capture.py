@@ -15,6 +15,7 @@ from hroof.integration import Device, Stage, StepSink
 from hroof.launches import Table
 from hroof.profile import Profile
 from hroof.units import Source
+from hroof_keras import private
 from hroof_keras.busy import Overlap
 from hroof_keras.description import STEPS_FOUND, described, rank
 from hroof_keras.eager_inputs import EagerInputs
@@ -24,14 +25,18 @@ from hroof_keras.events import Recorded, shapes_within
 from hroof_keras.executions import Execution
 from hroof_keras.graph_step import GraphOps
 from hroof_keras.graphs import GraphCollection
+from hroof_keras.inlining import traced_nodes
 from hroof_keras.layers import LayerMap
 from hroof_keras.nodes import Node
 from hroof_keras.places import Places, place_of_name
 from hroof_keras.profiler import Session
 from hroof_keras.reading import Read, Reader
 from hroof_keras.recorder import Recorder
+from hroof_keras.spans import Spans
 from hroof_keras.steps import StepFinder
 from hroof_keras.traced import LATE, learn_traced
+from hroof_keras.wall_capture import HOW as WALL
+from hroof_keras.wall_capture import OP, rows_of, steps_of
 from hroof_keras.xla_step import XlaOps
 
 HOW = {
@@ -40,8 +45,9 @@ HOW = {
     "bytes": "op-minimal bytes at L1 counted; L2, L3 and DRAM predicted by a last-recently-used model",
 }
 
-UNKNOWN = (
-    "What the step's functions compute is not known, since they were called before the region began"
+ONLY_TRACED = (
+    "The step's functions were called before the region began, and their executed graphs cannot be had ({}): ops that "
+    "TensorFlow has fused have no work. Open the region before the first step."
 )
 
 
@@ -63,11 +69,13 @@ class KerasCapture:
         self._inputs = EagerInputs()
         self._watch: EagerWatch | None = None
         self._late = False
+        self._hidden = False
         self._stage = Stage.SKIP
         self._nodes: dict[str, Node] = {}
         self._faults: list[str] = []
         self._foreign = ""
         self._kept: list[Session] = []
+        self._spans = Spans(steps, private.sync_devices)
         self._marked = 0
         self._told = False
         self._recorder.start()
@@ -91,12 +99,15 @@ class KerasCapture:
             self._session = Session(shapes=True)
             self._session.start()
             self._begin_step()
+            if stage is Stage.TIME:
+                self._spans.begin()
 
     def _begin_count(self) -> None:
         self._late = self._graphs.late
         problem = self._graphs.renew()
+        self._hidden = bool(problem)
         if problem:
-            self._faults.append(f"{UNKNOWN}: {problem}. Open the region before the first step.")
+            self._faults.append(ONLY_TRACED.format(problem))
         if self._inputs.calls or not (self._late or self._layers.scopes):
             self._watch = EagerWatch(self._layers)
             try:
@@ -112,16 +123,20 @@ class KerasCapture:
     def step_ended(self, number: int) -> None:
         """A timed step has just ended."""
         self._end_step()
+        self._spans.boundary()
         self._begin_step()
 
     def execution_begins(self, execution: Execution) -> None:
         """A captured execution of Keras' own loops begins."""
+        self._spans.execution_begins()
         self._session.begin_step()
 
     def execution_ends(self, execution: Execution, steps: int) -> None:
         """It has ended; the region hears of it next."""
         self._session.end_step(steps)
         self._told = True
+        if self._spans.begun:
+            self._spans.execution_ends(steps)
 
     def execution_fails(self, execution: Execution) -> None:
         """It ran nothing; the next one begins anew."""
@@ -138,6 +153,7 @@ class KerasCapture:
     def _end_session(self) -> None:
         if self._stage in (Stage.COUNT, Stage.TIME):
             self._end_step()
+            self._spans.end()
             if self._watch is not None:
                 self._watch.stop()
             self._session.end()
@@ -159,7 +175,10 @@ class KerasCapture:
         self._session.end()
         self._inputs.stop()
         self._recorder.stop()
-        self._nodes = self._graphs.stop() or self._nodes
+        nodes = self._graphs.stop()
+        # Where the executed graphs cannot be had, those that were traced serve as far as they go.
+        traced = traced_nodes(private.traced_graphs()) if self._hidden else {}
+        self._nodes = traced | nodes | self._nodes
 
     def flush(self) -> None:
         """Every boundary was told at once."""
@@ -186,10 +205,9 @@ class KerasCapture:
             self._faults.append(LATE)
         chosen = next((one for one in reversed(recorded) if one.steps), None)
         if chosen is None:
-            return None
+            return self._whole_steps()
         timed = chosen is recorded[-1] and len(recorded) > 1
-        reader = self._reader(recorded)
-        found = reader.read(chosen)
+        found = self._reader(recorded).read(chosen)
         device = _device(_where(found))
         table = Table(
             self._layers.labels, device.caches, _unknown, _no_parts, device.device, rank()
@@ -201,6 +219,19 @@ class KerasCapture:
         if not timed:
             rows = [_without_time(row) for row in rows]
         return Profile.from_rows(rows, self._describe(table, found, device, timed))
+
+    def _whole_steps(self) -> Profile | None:
+        """Where no profiler could run: the time of whole steps, if any was timed."""
+        if not self._spans.all:
+            return None
+        run = {
+            **self._described(_device("cpu")),
+            "steps": steps_of(self._spans.all),
+            "how": WALL,
+            "warnings": [*self._faults, *self._given_way(), *self._how_found()],
+            "ops_without_rule": [OP],
+        }
+        return Profile.from_rows(rows_of(self._spans.all), run)
 
     def _reader(self, recorded: list[Recorded]) -> Reader:
         places = Places(self._layers, (), self._nodes)
@@ -220,8 +251,7 @@ class KerasCapture:
         overlap = Overlap.of((step.end - step.start, step.events) for step in found.steps)
         total = sum(found.by_rule.values())
         return {
-            **described(self._region, self._layers.described(), device, self._finder.model),
-            "device": table.device,
+            **self._described(device),
             "steps": [
                 {"step": number, "wall": (step.end - step.start) / 1e9, "count": step.count}
                 for number, step in enumerate(found.steps)
@@ -241,16 +271,27 @@ class KerasCapture:
         warnings += self._faults
         warnings += [f"{fault}." for fault in (self._watch.faults if self._watch else ())]
         warnings += [warning] if (warning := overlap.warning()) else []
-        if self._foreign:
-            warnings.append(
-                f"{self._foreign}: only one profiler can run at a time. Remove it, or move the region."
-            )
+        warnings += self._given_way()
         steps = sum(step.count for step in found.steps)
         if timed and steps < self._region.steps:
             warnings.append(f"Only {steps} of {self._region.steps} steps were timed.")
-        if not getattr(self._region, "explicit", False):
-            warnings.append(STEPS_FOUND)
-        return warnings
+        return warnings + self._how_found()
+
+    def _described(self, device: Device) -> dict[str, Any]:
+        layers = self._layers.described()
+        return described(self._region, layers, device, self._finder.model)
+
+    def _given_way(self) -> list[str]:
+        """That another profiler ran."""
+        if not self._foreign:
+            return []
+        return [
+            f"{self._foreign}: only one profiler can run at a time. Remove it, or move the region."
+        ]
+
+    def _how_found(self) -> list[str]:
+        """How steps were found, unless the program said so itself."""
+        return [] if getattr(self._region, "explicit", False) else [STEPS_FOUND]
 
 
 def _shapes(counted: Recorded) -> list[str]:

@@ -462,9 +462,23 @@ def traced_graphs() -> list[Any]:
 
     if not tf.executing_eagerly() or not context.context().list_function_names():
         return []
+    return [g for g in _function_graphs() if not _of_pipeline(g) and not is_scratch(g)]
+
+
+def pipeline_graphs() -> list[Any]:
+    """The graphs of the functions with which the input pipeline makes batches, as far as they still exist."""
+    return [graph for graph in _function_graphs() if _of_pipeline(graph)]
+
+
+def _function_graphs() -> list[Any]:
+    import tensorflow as tf
+
     kind = tf.__internal__.FuncGraph
-    graphs = [known for known in gc.get_objects() if issubclass(type(known), kind)]
-    return [g for g in graphs if not g.name.startswith("Dataset_") and not is_scratch(g)]
+    return [known for known in gc.get_objects() if issubclass(type(known), kind)]
+
+
+def _of_pipeline(graph: Any) -> bool:
+    return str(graph.name).startswith("Dataset_")
 
 
 def keras_layers() -> list[Any]:

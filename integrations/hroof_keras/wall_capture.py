@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hroof.integration import Device, Stage, StepSink
@@ -10,7 +11,7 @@ from hroof.units import Phase, Source
 from hroof_keras import private
 from hroof_keras.description import STEPS_FOUND, described
 from hroof_keras.executions import Execution
-from hroof_keras.spans import Spans
+from hroof_keras.spans import Span, Spans
 from hroof_keras.steps import StepFinder
 
 OP = "whole step"
@@ -66,26 +67,11 @@ class WallCapture:
         """One row for each execution; None when none was timed."""
         if not self._spans.all:
             return None
-        rows = [
-            {
-                "step": index,
-                "phase": str(Phase.OTHER),
-                "op": OP,
-                "device": "cpu",
-                "start": (span.begin - self._spans.all[0].begin) / 1e9,
-                "duration": span.seconds,
-                "source_time": str(Source.MEASURED),
-            }
-            for index, span in enumerate(self._spans.all)
-        ]
+        rows = rows_of(self._spans.all)
         return Profile.from_rows(rows, self._describe())
 
     def _describe(self) -> dict[str, Any]:
         known = described(self._region, [], Device("cpu", "unknown"), self._finder.model)
-        steps = [
-            {"step": index, "number": span.first, "count": span.count, "wall": span.seconds}
-            for index, span in enumerate(self._spans.all)
-        ]
         backend = known["facts"]["backend"]
         missing = (
             f"Keras runs on {backend}: steps and their times are known, but not what runs within them. "
@@ -94,8 +80,32 @@ class WallCapture:
         found = [] if getattr(self._region, "explicit", False) else [STEPS_FOUND]
         return {
             **known,
-            "steps": steps,
+            "steps": steps_of(self._spans.all),
             "how": HOW,
             "warnings": [missing, *found],
             "ops_without_rule": [OP],
         }
+
+
+def rows_of(spans: Sequence[Span]) -> list[dict[str, Any]]:
+    """Rows of whole steps, for the launch table."""
+    return [
+        {
+            "step": index,
+            "phase": str(Phase.OTHER),
+            "op": OP,
+            "device": "cpu",
+            "start": (span.begin - spans[0].begin) / 1e9,
+            "duration": span.seconds,
+            "source_time": str(Source.MEASURED),
+        }
+        for index, span in enumerate(spans)
+    ]
+
+
+def steps_of(spans: Sequence[Span]) -> list[dict[str, Any]]:
+    """The steps for ``Profile.run``."""
+    return [
+        {"step": index, "number": span.first, "count": span.count, "wall": span.seconds}
+        for index, span in enumerate(spans)
+    ]
