@@ -47,13 +47,14 @@ NOTHING = words(
     IteratorGetNextSync IteratorGetNextAsOptional IteratorToStringHandle IteratorFromStringHandleV2
     MakeIterator OneShotIterator OptionalHasValue OptionalGetValue OptionalNone OptionalFromValue
     MultiDeviceIteratorGetNextFromShard Assert Print PrintV2 StringFormat Timestamp
-    StatefulPartitionedCall PartitionedCall RemoteCall SymbolicGradient While StatelessWhile If StatelessIf
-    Case StatelessCase For BatchFunction FakeParam HashTableV2 MutableHashTableV2
+    XlaLaunch XlaLaunchV2 XlaRun XlaCompile StatefulPartitionedCall PartitionedCall RemoteCall
+    SymbolicGradient While StatelessWhile If StatelessIf Case StatelessCase For BatchFunction FakeParam HashTableV2 MutableHashTableV2
     CollectiveInitializeCommunicator CollectiveAssignGroupV2 MergeV2Checkpoints ToBool GuaranteeConst
     HostSend HostRecv Send Recv
     """
 )
-"""Plumbing: handles, shapes, lists of references, iterators, and calls whose bodies run as nodes of their own.
+"""Plumbing: handles, shapes, lists of references, iterators, and calls whose bodies run as nodes or as
+compiled instructions of their own.
 
 ``Send`` and ``Recv`` pass a reference on where both ends are one device; between devices they copy.
 """

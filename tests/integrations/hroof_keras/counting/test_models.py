@@ -7,9 +7,9 @@ import math
 from collections import Counter
 from typing import Any
 
-import keras
 import pytest
 
+keras = pytest.importorskip("keras")
 tf = pytest.importorskip("tensorflow")
 
 from hroof.units import Pipe, Precision, Source  # noqa: E402

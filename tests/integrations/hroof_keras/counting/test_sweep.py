@@ -6,11 +6,13 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import keras
 import pytest
 
+keras = pytest.importorskip("keras")
 tf = pytest.importorskip("tensorflow")
 
+from hroof.launches import Work  # noqa: E402
+from hroof.units import Pipe, Precision  # noqa: E402
 from hroof_keras.counting import Buffers  # noqa: E402
 from tests.integrations.hroof_keras.counting.traced import gradient, trace  # noqa: E402
 
@@ -165,6 +167,17 @@ def _update(optimizer: Any) -> Callable[..., Any]:
     variable = keras.Variable(tf.ones((5, 4)))
     optimizer.build([variable])
     return lambda g: optimizer.apply([g], [variable])
+
+
+def test_quantised_layers_multiply_small_integers() -> None:
+    """Counted as integer operations, never as FLOP."""
+    layer = L.Dense(3)
+    layer.build((2, 6))
+    layer.quantize("int8")
+    work = Work.total(item.work() for item in trace(layer, (2, 6)))
+    assert work.nominal is not None
+    assert work.nominal[Pipe.MATRIX, Precision.INT8] == 2 * 2 * 6 * 3
+    assert (Pipe.MATRIX, Precision.FP32) not in work.nominal
 
 
 def test_loss_scaling() -> None:
