@@ -7,13 +7,16 @@ installed have their own.
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
+import sys
 import tomllib
 import zipfile
 from pathlib import Path
 
 import nox
+from nox.command import CommandFailed
 
 ROOT = Path(__file__).parent
 CONSTRAINTS = ROOT / "constraints.txt"
@@ -105,6 +108,21 @@ def keras_only(session: nox.Session) -> None:
     """Keras and TensorFlow without PyTorch: every test that can run there; the others skip and say so."""
     _install(session, *_KERAS)
     _test_without(session, "torch")
+
+
+@nox.session
+def tensorflow(session: nox.Session) -> None:
+    """TensorFlow's own ranges as a tool hears them: takes the full wheel (572 MB), and no GPU."""
+    version = _pin("tensorflow-cpu").partition("==")[2]
+    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
+        session.skip("only the wheel of TensorFlow for Linux on x86-64 emits NVTX ranges")
+    try:
+        _install(session, f"tensorflow=={version}", "keras")
+    except CommandFailed:
+        session.skip(f"the full wheel of TensorFlow {version} cannot be installed here")
+    _install(session, "-e", ".", *_group("test"))
+    found = [f"tests/integrations/hroof_keras/test_{name}.py" for name in ("nvtx", "tsl")]
+    session.run("python", "-m", "pytest", *found, *session.posargs)
 
 
 @nox.session

@@ -21,7 +21,7 @@ from hroof_keras.graphs import GraphCollection
 from hroof_keras.hlo import HloModule, HloPlaces
 from hroof_keras.layers import LayerMap
 from hroof_keras.nodes import Node
-from hroof_keras.places import Places, place_of_name
+from hroof_keras.places import Place, Places, place_of_name
 from hroof_keras.recorder import Recorder
 from hroof_keras.traced import LATE, learn_traced
 
@@ -29,6 +29,9 @@ UNKNOWN = (
     "No function of the captured steps was seen while it was traced, so what TensorFlow's nodes serve is not "
     "known. Open the region before the first step."
 )
+
+
+_PIPELINE = Place(Phase.DATA, None, "scope")
 
 
 @dataclass(frozen=True)
@@ -79,8 +82,15 @@ class NodePlaces:
         names = [label.name for label in self.layers.labels()]
         places = Places(self.layers, (), self._nodes)
         modules = dict(self._modules(model)) if private.has_gpu() else None
-        nodes = dict.fromkeys([*_traced(), *self._nodes])
-        return Known(table(names, nodes, places.of, modules), LATE if late else "")
+        nodes = dict.fromkeys([*_traced(private.traced_graphs()), *self._nodes])
+        pipeline = set(_traced(private.pipeline_graphs())) - nodes.keys()
+        made = table(
+            names,
+            [*nodes, *pipeline],
+            lambda name: _PIPELINE if name in pipeline else places.of(name),
+            modules,
+        )
+        return Known(made, LATE if late else "")
 
     def _modules(self, model: Any) -> Iterable[tuple[str, tuple[Iterable[str], Split]]]:
         """The programs of XLA. They are compiled once more for this, after the captured steps."""
@@ -90,9 +100,9 @@ class NodePlaces:
             yield module.name, (module.hlos, partial(_split, HloPlaces(module, of_name)))
 
 
-def _traced() -> Iterable[str]:
-    """Names of the ops of all functions: instructions of XLA, and nodes that were not collected, are called so."""
-    for graph in private.traced_graphs():
+def _traced(graphs: Iterable[Any]) -> Iterable[str]:
+    """Names of the ops of functions: instructions of XLA, and nodes that were not collected, are called so."""
+    for graph in graphs:
         yield from (operation.name for operation in graph.get_operations())
 
 

@@ -7,14 +7,17 @@ from typing import Any
 
 import pytest
 
-keras = pytest.importorskip("keras")
-tf = pytest.importorskip("tensorflow")
+pytest.importorskip("keras")
+pytest.importorskip("tensorflow")
 
-from hroof.regions import Kind, Mark, listen, unlisten  # noqa: E402
-from hroof_keras import private  # noqa: E402
-from hroof_keras.eager_marks import EagerMarks  # noqa: E402
-from hroof_keras.layers import LayerMap  # noqa: E402
-from tests.integrations.hroof_keras import tiny  # noqa: E402
+import keras
+import tensorflow as tf
+
+from hroof.regions import Kind, Mark, listen, unlisten
+from hroof_keras import private
+from hroof_keras.eager_marks import EagerMarks
+from hroof_keras.layers import LayerMap
+from tests.integrations.hroof_keras import tiny
 
 
 class Listener:

@@ -7,17 +7,18 @@ from typing import Any
 
 import pytest
 
-keras = pytest.importorskip("keras")
-tf = pytest.importorskip("tensorflow")
+pytest.importorskip("keras")
+pytest.importorskip("tensorflow")
 
-import numpy as np  # noqa: E402
+import keras
+import numpy as np
 
-from hroof.collect import tsl  # noqa: E402
-from hroof.launches import LOSS  # noqa: E402
-from hroof.units import Phase  # noqa: E402
-from hroof_keras import private  # noqa: E402
-from hroof_keras.node_places import UNKNOWN, Known, NodePlaces, table  # noqa: E402
-from hroof_keras.traced import LATE  # noqa: E402
+from hroof.collect import tsl
+from hroof.launches import LOSS
+from hroof.units import Phase
+from hroof_keras import private
+from hroof_keras.node_places import UNKNOWN, Known, NodePlaces, table
+from hroof_keras.traced import LATE
 
 BATCH = 4
 

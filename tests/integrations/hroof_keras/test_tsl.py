@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 
-tf = pytest.importorskip("tensorflow")
+pytest.importorskip("tensorflow")
 
-from hroof.collect import nvtx, tsl  # noqa: E402
-from hroof_keras import private  # noqa: E402
-from hroof_keras.tsl import (  # noqa: E402
+import tensorflow as tf
+
+from hroof.collect import nvtx, tsl
+from hroof_keras import private
+from hroof_keras.tsl import (
     GROWTH,
     XLA_FLAGS,
     Unlock,
