@@ -28,8 +28,20 @@ class Sink:
         self.passed += said
         return said
 
-    def boundary(self, *, count: int = 1, clean: bool = True, explicit: bool = False) -> None:
+    def boundary(
+        self, *, count: int = 1, clean: bool = True, explicit: bool = False, at_once: bool = False
+    ) -> None:
+        assert not at_once, "optimizer steps come one by one"
         self.heard.append((count, clean))
+
+    def pause(self) -> None:
+        raise AssertionError("a loop of PyTorch has no pauses")
+
+    def resume(self, count: int = 1) -> None:
+        raise AssertionError("a loop of PyTorch has no pauses")
+
+    def forget_steps(self) -> None:
+        raise AssertionError("optimizer steps are never those of something else")
 
     @property
     def total(self) -> int:
