@@ -48,9 +48,9 @@ NOTHING = words(
     MakeIterator OneShotIterator OptionalHasValue OptionalGetValue OptionalNone OptionalFromValue
     MultiDeviceIteratorGetNextFromShard Assert Print PrintV2 StringFormat Timestamp
     XlaLaunch XlaLaunchV2 XlaRun XlaCompile StatefulPartitionedCall PartitionedCall RemoteCall
-    SymbolicGradient While StatelessWhile If StatelessIf Case StatelessCase For BatchFunction FakeParam HashTableV2 MutableHashTableV2
-    CollectiveInitializeCommunicator CollectiveAssignGroupV2 MergeV2Checkpoints ToBool GuaranteeConst
-    HostSend HostRecv Send Recv
+    SymbolicGradient While StatelessWhile If StatelessIf Case StatelessCase For
+    BatchFunction FakeParam HashTableV2 MutableHashTableV2 CollectiveInitializeCommunicator
+    CollectiveAssignGroupV2 MergeV2Checkpoints ToBool GuaranteeConst HostSend HostRecv Send Recv
     """
 )
 """Plumbing: handles, shapes, lists of references, iterators, and calls whose bodies run as nodes or as

@@ -169,6 +169,7 @@ def _update(optimizer: Any) -> Callable[..., Any]:
     return lambda g: optimizer.apply([g], [variable])
 
 
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of Keras' own
 def test_quantised_layers_multiply_small_integers() -> None:
     """Counted as integer operations, never as FLOP."""
     layer = L.Dense(3)
