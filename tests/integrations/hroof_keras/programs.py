@@ -62,7 +62,7 @@ def sequential() -> Program:
     return Program(fit(keras.Sequential(layers), data(5), data(17)), truth)
 
 
-class Block(L.Layer):  # type: ignore[misc]
+class Block(keras.layers.Layer):
     """Layers under an attribute, in a list and in a dict."""
 
     def __init__(self, *widths: int) -> None:
@@ -78,7 +78,7 @@ class Block(L.Layer):  # type: ignore[misc]
         return x
 
 
-class Subclassed(keras.Model):  # type: ignore[misc]
+class Subclassed(keras.Model):
     """Two blocks and a layer."""
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ def same_names() -> Program:
     first, second = L.Dense(19, name="d"), L.Dense(23, name="twin")
     third = L.Dense(29, name="twin")
 
-    class Model(keras.Model):  # type: ignore[misc]
+    class Model(keras.Model):
         def __init__(self) -> None:
             super().__init__()
             self.inner, self.first, self.second, self.third = inner, first, second, third
@@ -129,7 +129,7 @@ def same_names() -> Program:
     return Program(fit(Model(), data(11), data(29)), truth)
 
 
-class OwnStep(keras.Model):  # type: ignore[misc]
+class OwnStep(keras.Model):
     """A training step with a loss written by hand, outside every scope."""
 
     def __init__(self) -> None:
@@ -234,7 +234,7 @@ def mixed_precision() -> Program:
     return Program(run, {(5, 11): "a", (11, 13): "b", (13, 17): "c"})
 
 
-class Rematerialised(L.Layer):  # type: ignore[misc]
+class Rematerialised(keras.layers.Layer):
     """Two layers whose activations are computed again in the backward pass."""
 
     def __init__(self) -> None:
@@ -259,7 +259,7 @@ def rematerialised() -> Program:
     return Program(fit(model, data(5), data(17)), truth)
 
 
-class Adversaries(keras.Model):  # type: ignore[misc]
+class Adversaries(keras.Model):
     """Two models with an optimizer each, called several times per step."""
 
     def __init__(self) -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-keras = pytest.importorskip("keras")
-tf = pytest.importorskip("tensorflow")
+pytest.importorskip("keras")
+pytest.importorskip("tensorflow")
 
-from hroof_keras import private  # noqa: E402
-from hroof_keras.graphs import GraphCollection, keeps_state, nodes_of  # noqa: E402
-from tests.integrations.hroof_keras.programs import BATCH, L, data, fit  # noqa: E402
+import keras
+import tensorflow as tf
+
+from hroof_keras import private
+from hroof_keras.graphs import GraphCollection, keeps_state, nodes_of
+from tests.integrations.hroof_keras.programs import BATCH, L, data, fit
 
 
 def collect(run: Callable[[], object], *, renew: bool = False) -> tuple[dict[str, Any], str]:
@@ -29,8 +33,7 @@ def collect(run: Callable[[], object], *, renew: bool = False) -> tuple[dict[str
 
 class TestNodes:
     def graph(self, text: str) -> Any:
-        from google.protobuf import text_format
-
+        text_format = importlib.import_module("google.protobuf.text_format")
         return text_format.Parse(text, tf.compat.v1.GraphDef())
 
     def test_data_inputs_have_ports_and_control_inputs_are_left_out(self) -> None:
@@ -117,7 +120,7 @@ class TestRenewal:
     def test_nothing_is_traced_again(self) -> None:
         calls = []
 
-        class Counts(L.Layer):  # type: ignore[misc]
+        class Counts(keras.layers.Layer):
             def call(self, x: Any) -> Any:
                 calls.append(x)
                 return x

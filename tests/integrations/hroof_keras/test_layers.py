@@ -7,16 +7,18 @@ import weakref
 
 import pytest
 
-keras = pytest.importorskip("keras")
+pytest.importorskip("keras")
 pytest.importorskip("tensorflow")
 
-from hroof.launches import LOSS, LOSS_NAME, Label  # noqa: E402
-from hroof_keras.layers import BEFORE, LayerMap, Mark  # noqa: E402
+import keras
+
+from hroof.launches import LOSS, LOSS_NAME, Label
+from hroof_keras.layers import BEFORE, LayerMap, Mark
 
 L = keras.layers
 
 
-class Holder(keras.layers.Layer):  # type: ignore[misc]
+class Holder(keras.layers.Layer):
     """A layer of the user's with others under attributes, in a list and in a dict."""
 
     def __init__(self) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-keras = pytest.importorskip("keras")
+pytest.importorskip("keras")
 pytest.importorskip("tensorflow")
 
-from hroof.launches import LOSS  # noqa: E402
-from hroof.units import Phase  # noqa: E402
-from hroof_keras.layers import LayerMap, Mark  # noqa: E402
-from hroof_keras.names import Place, part_of_function, place_of_name  # noqa: E402
+import keras
+
+from hroof.launches import LOSS
+from hroof.units import Phase
+from hroof_keras.layers import LayerMap, Mark
+from hroof_keras.names import Place, part_of_function, place_of_name
 
 NET, DENSE, LSTM, CELL = range(4)
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-keras = pytest.importorskip("keras")
+pytest.importorskip("keras")
 pytest.importorskip("tensorflow")
 
-from hroof.launches import LOSS  # noqa: E402
-from hroof.units import Phase  # noqa: E402
-from hroof_keras.layers import LayerMap, Mark  # noqa: E402
-from hroof_keras.nodes import Node  # noqa: E402
-from hroof_keras.places import NOWHERE, Place, Places  # noqa: E402
+import keras
+
+from hroof.launches import LOSS
+from hroof.units import Phase
+from hroof_keras.layers import LayerMap, Mark
+from hroof_keras.nodes import Node
+from hroof_keras.places import NOWHERE, Place, Places
 
 NET, A, B = range(3)
 

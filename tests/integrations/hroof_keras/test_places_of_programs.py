@@ -8,14 +8,16 @@ from collections import Counter
 
 import pytest
 
-keras = pytest.importorskip("keras")
+pytest.importorskip("keras")
 pytest.importorskip("tensorflow")
 
-from hroof.units import Phase  # noqa: E402
-from hroof_keras.events import Event  # noqa: E402
-from tests.integrations.hroof_keras import programs  # noqa: E402
-from tests.integrations.hroof_keras.following import Followed, follow  # noqa: E402
-from tests.integrations.hroof_keras.programs import Program  # noqa: E402
+import keras
+
+from hroof.units import Phase
+from hroof_keras.events import Event
+from tests.integrations.hroof_keras import programs
+from tests.integrations.hroof_keras.following import Followed, follow
+from tests.integrations.hroof_keras.programs import Program
 
 SQUARE_OR_LOOP = {"shared", "recurrent"}
 """Programs with weights as wide as high, or products whose direction the shapes do not tell."""

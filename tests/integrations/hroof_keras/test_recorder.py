@@ -14,13 +14,16 @@ from typing import Any
 
 import pytest
 
-keras = pytest.importorskip("keras")
-tf = pytest.importorskip("tensorflow")
+pytest.importorskip("keras")
+pytest.importorskip("tensorflow")
 
-from hroof_keras import private  # noqa: E402
-from hroof_keras.layers import LayerMap  # noqa: E402
-from hroof_keras.recorder import Recorder  # noqa: E402
-from tests.integrations.hroof_keras.programs import BATCH, L, data, fit  # noqa: E402
+import keras
+import tensorflow as tf
+
+from hroof_keras import private
+from hroof_keras.layers import LayerMap
+from hroof_keras.recorder import Recorder
+from tests.integrations.hroof_keras.programs import BATCH, L, data, fit
 
 PATCHED = [keras.Operation, keras.losses.Loss, *private.optimizer_classes()]
 
@@ -111,7 +114,7 @@ class TestWhatIsNoted:
         assert recorder.layers.scopes == ()
 
     def test_a_traced_layer_inside_an_eager_one_has_its_parent(self, recorder: Recorder) -> None:
-        class Half(L.Layer):  # type: ignore[misc]
+        class Half(keras.layers.Layer):
             def __init__(self) -> None:
                 super().__init__(name="half")
                 self.inner = L.Dense(3, name="inner")
@@ -162,7 +165,7 @@ class TestWhatIsNoted:
         assert None not in marks
 
     def test_a_function_that_cannot_be_traced_leaves_no_frame(self, recorder: Recorder) -> None:
-        class Fails(L.Layer):  # type: ignore[misc]
+        class Fails(keras.layers.Layer):
             def call(self, x: Any) -> Any:
                 raise RuntimeError("on purpose")
 

@@ -7,19 +7,21 @@ import gc
 
 import pytest
 
-keras = pytest.importorskip("keras")
+pytest.importorskip("keras")
 pytest.importorskip("tensorflow")
 
-from hroof_keras import private  # noqa: E402
-from hroof_keras.graphs import GraphCollection  # noqa: E402
-from hroof_keras.inlining import traced_nodes  # noqa: E402
-from hroof_keras.layers import LayerMap  # noqa: E402
-from hroof_keras.places import Places  # noqa: E402
-from hroof_keras.recorder import Recorder  # noqa: E402
-from hroof_keras.traced import learn_traced  # noqa: E402
-from tests.integrations.hroof_keras import programs  # noqa: E402
-from tests.integrations.hroof_keras.following import follow  # noqa: E402
-from tests.integrations.hroof_keras.programs import L, data, fit  # noqa: E402
+import keras
+
+from hroof_keras import private
+from hroof_keras.graphs import GraphCollection
+from hroof_keras.inlining import traced_nodes
+from hroof_keras.layers import LayerMap
+from hroof_keras.places import Places
+from hroof_keras.recorder import Recorder
+from hroof_keras.traced import learn_traced
+from tests.integrations.hroof_keras import programs
+from tests.integrations.hroof_keras.following import follow
+from tests.integrations.hroof_keras.programs import L, data, fit
 
 
 def by_scope(layers: LayerMap) -> dict[str, str]:
@@ -75,7 +77,7 @@ def test_only_the_models_that_are_meant() -> None:
 def test_a_layer_that_two_may_be_is_not_guessed() -> None:
     keras.utils.clear_session()
 
-    class Model(keras.Model):  # type: ignore[misc]
+    class Model(keras.Model):
         def __init__(self) -> None:
             super().__init__(name="model")
             self.dense = L.Dense(3, name="dense")
