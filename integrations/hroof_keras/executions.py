@@ -13,9 +13,8 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from hroof_keras import private
 
@@ -28,9 +27,8 @@ class Kind(StrEnum):
     PREDICT = "predict"
 
 
-@dataclass(frozen=True, eq=False)
-class Execution:
-    """One execution.
+class Execution(NamedTuple):
+    """One execution; a tuple, since one is made for each batch.
 
     Attributes:
         kind: What it is for.
@@ -97,8 +95,7 @@ def unlisten(listener: Listener) -> None:
                 _put.pop().remove()
 
 
-@dataclass(frozen=True)
-class _Open:
+class _Open(NamedTuple):
     """An execution that has begun, and the frame of the loop around it, by its address."""
 
     execution: Execution
@@ -293,8 +290,7 @@ def _definer(kind: type, name: str) -> type:
 
 def _loop_begin(kind: Kind, original: Any) -> Any:
     def on_begin(callbacks: Any, *args: Any, **kwargs: Any) -> Any:
-        with _CallingCallbacks():
-            result = original(callbacks, *args, **kwargs)
+        result = _call(original, callbacks, *args, **kwargs)
         loop_begins(kind, callbacks)
         return result
 
@@ -304,8 +300,7 @@ def _loop_begin(kind: Kind, original: Any) -> Any:
 def _loop_end(kind: Kind, original: Any) -> Any:
     def on_end(callbacks: Any, *args: Any, **kwargs: Any) -> Any:
         loop_ends(kind, callbacks)
-        with _CallingCallbacks():
-            return original(callbacks, *args, **kwargs)
+        return _call(original, callbacks, *args, **kwargs)
 
     return on_end
 
@@ -314,8 +309,7 @@ def _batch_begin(kind: Kind, original: Any) -> Any:
     """The execution begins when the callbacks are done with their hooks."""
 
     def on_batch_begin(callbacks: Any, batch: int, *args: Any, **kwargs: Any) -> Any:
-        with _CallingCallbacks():
-            result = original(callbacks, batch, *args, **kwargs)
+        result = _call(original, callbacks, batch, *args, **kwargs)
         batch_begins(kind, callbacks, batch, sys._getframe(1))
         return result
 
@@ -327,10 +321,18 @@ def _batch_end(original: Any) -> Any:
 
     def on_batch_end(callbacks: Any, *args: Any, **kwargs: Any) -> Any:
         batch_ends(callbacks)
-        with _CallingCallbacks():
-            return original(callbacks, *args, **kwargs)
+        return _call(original, callbacks, *args, **kwargs)
 
     return on_batch_end
+
+
+def _call(original: Any, callbacks: Any, *args: Any, **kwargs: Any) -> Any:
+    """Let a list of callbacks call them."""
+    before, _thread.in_list = _thread.in_list, True
+    try:
+        return original(callbacks, *args, **kwargs)
+    finally:
+        _thread.in_list = before
 
 
 def _epoch_end(original: Any) -> Any:
@@ -357,16 +359,6 @@ def _apply(original: Any) -> Any:
         return call_in_own_loop(Kind.TRAIN, optimizer, lambda: original(optimizer, *args, **kwargs))
 
     return apply
-
-
-class _CallingCallbacks:
-    """While a list of callbacks calls them."""
-
-    def __enter__(self) -> None:
-        self._before, _thread.in_list = _thread.in_list, True
-
-    def __exit__(self, *failed: object) -> None:
-        _thread.in_list = self._before
 
 
 def called_by_list() -> bool:

@@ -54,6 +54,7 @@ class StepFinder:
         self._sink = sink
         self._around = around
         self._takes = getattr(sink, "takes", lambda kind, source: True)
+        self._taken: Callable[[], Any] = _nobody
         self._kind: Kind | None = None
         self._home: int | None = None
         self._cycle = Cycle()
@@ -86,12 +87,14 @@ class StepFinder:
 
     def begins(self, execution: Execution) -> None:
         """A step begins, or several at once."""
+        if not execution.own_loop and not self._captured():
+            return
         if not self._is_step(execution):
             return
         if execution.own_loop:
             self._tell(self._cycle.begins(execution.source))
             self._sink.resume()
-        elif self._captured():
+        else:
             if self._around is not None and not self._explicit():
                 self._around.execution_begins(execution)
             self._sink.resume(execution.planned)
@@ -136,11 +139,12 @@ class StepFinder:
         return bool(getattr(self._sink, "explicit", False))
 
     def _is_step(self, execution: Execution) -> bool:
-        return (
-            self._takes(execution.kind, execution.source)
-            and self._is_home()
-            and self._counts(execution.kind)
-        )
+        kind, source = execution.kind, execution.source
+        if source is None or self._taken() is not source or kind is not self._kind:
+            if not self._takes(kind, source):
+                return False
+            self._taken = execution.origin  # one loop has many executions: it is asked for once
+        return self._is_home() and self._counts(kind)
 
     def _is_home(self) -> bool:
         """Whether this thread is the first that ran anything: others train models of their own."""
