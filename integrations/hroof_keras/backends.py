@@ -14,6 +14,12 @@ from hroof_keras.executions import Execution
 from hroof_keras.steps import StepFinder
 
 
+COMPILED = (
+    "With jit_compile=True Keras lets PyTorch compile the whole training step, in which its layers cannot be told "
+    "apart: compile(jit_compile=False) shows them."
+)
+
+
 def backend() -> str:
     """The framework that computes for Keras; TensorFlow where Keras itself was not imported."""
     keras = sys.modules.get("keras")
@@ -116,4 +122,6 @@ class HandedOver:
             "versions": {**profile.run.get("versions", {}), **versions()},
             "facts": {**profile.run.get("facts", {}), **settings(self._finder.model)},
         }
+        if run["facts"].get("jit_compile"):
+            run["warnings"] = [*run.get("warnings", ()), COMPILED]
         return profile.replace(run=run)

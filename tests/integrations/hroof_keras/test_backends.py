@@ -121,6 +121,15 @@ def test_on_torch_its_own_integration_measures_the_steps_of_keras(other: Other) 
     assert set(profile.run["versions"]) >= {"torch", "keras"}
     assert profile.run["facts"]["threads"] == 2
     assert profile.run["facts"]["model"] == "tiny"
+    assert backends.COMPILED not in profile.run.get("warnings", [])
+
+
+def test_a_training_step_that_is_compiled_as_a_whole_has_no_layers(other: Other) -> None:
+    with Region("region", 1, 2, framework="keras") as region:
+        tiny.fit(tiny.model(jit_compile=True), 5)
+    profile = region.outcome.profile
+    assert profile is not None
+    assert profile.run["warnings"] == [backends.COMPILED]
 
 
 def test_where_no_step_was_seen_both_say_so(other: Other) -> None:
