@@ -98,9 +98,15 @@ def nvrtc(session: nox.Session) -> None:
 
 @nox.session
 def torch_only(session: nox.Session) -> None:
-    """PyTorch without Keras and TensorFlow: every test that can run there; the others skip and say so."""
+    """PyTorch without Keras and TensorFlow: every test that can run there; the others skip and say so.
+
+    Then Keras comes on top, with PyTorch as its backend.
+    """
     session.install(_pin("torch"))
     _test_without(session, "keras", "tensorflow")
+    _install(session, "keras")
+    on_torch = "tests/integrations/hroof_torch/test_keras_backend.py"
+    session.run("python", "-m", "pytest", on_torch, "tests/integrations/test_examples_keras.py")
 
 
 @nox.session
