@@ -27,6 +27,7 @@ from hroof_keras.graph_step import GraphOps
 from hroof_keras.graphs import GraphCollection
 from hroof_keras.inlining import traced_nodes
 from hroof_keras.layers import LayerMap
+from hroof_keras.name_scopes import BY_SCOPE, learn_name_scopes
 from hroof_keras.nodes import Node
 from hroof_keras.places import Places, place_of_name
 from hroof_keras.profiler import Session
@@ -203,6 +204,8 @@ class KerasCapture:
         recorded = [session.stop() for session in self._kept]
         if self._late and learn_traced(self._layers, ran=self._nodes):
             self._faults.append(LATE)
+        if not self._layers.layers and learn_name_scopes(self._layers, self._nodes):
+            self._faults.append(BY_SCOPE)
         chosen = next((one for one in reversed(recorded) if one.steps), None)
         if chosen is None:
             return self._whole_steps()

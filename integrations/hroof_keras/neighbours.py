@@ -51,9 +51,10 @@ class Neighbours:
             return Place(Phase.BACKWARD, self._layer_of_gradient(name), "neighbour")
         if self._named[name] is not None or name in self._after_backward:
             # Backward, and before any layer's: of what was computed outside the layers.
-            is_sum = self._is_sum(name)
-            layer = self._layer_of_gradient(name) if is_sum else None
-            return Place(Phase.BACKWARD, LOSS if layer is None else layer, "neighbour")
+            layer = self._layer_of_gradient(name) if self._is_sum(name) else None
+            if layer is None and self._after_forward:
+                layer = LOSS
+            return Place(Phase.BACKWARD, layer, "neighbour")
         if name in self._losses:
             return Place(Phase.LOSS, LOSS, "neighbour")
         if self._flow.nodes[name].op in PLUMBING | SOURCES:
@@ -165,6 +166,47 @@ class Neighbours:
             for near in {*starts, *self._flow.above(starts)}
             if self._named[near] is None and self._flow.nodes[near].op not in PLUMBING | SOURCES
         }
+
+    # --- Updates by hand ---
+
+    @cached_property
+    def updates(self) -> set[str]:
+        """Nodes outside every optimizer that only serve to change layers' variables by their gradients."""
+        found: set[str] = set()
+        variables = {
+            self._flow.variable(name) for name in self._with(Phase.FORWARD, in_layer=True)
+        } - {None}
+        while True:
+            new = self._changes(variables) - found
+            waiting = list(new)
+            while waiting:
+                for near in self._flow.inputs(waiting.pop()):
+                    if near not in found | new and self._only_serves(near, found | new):
+                        new.add(near)
+                        waiting.append(near)
+            if not new:
+                return found
+            found |= new
+            # What an update reads beside the gradient is a moment: changing that is part of the step.
+            variables |= {self._flow.variable(name) for name in new} - {None}
+
+    def _changes(self, variables: set[str | None]) -> set[str]:
+        return {
+            name
+            for name in self._after_layers_backward
+            if self._named[name] is None
+            and self._flow.nodes[name].op.startswith(("Assign", "ResourceApply", "ResourceScatter"))
+            and self._flow.variable(name) in variables
+        }
+
+    def _only_serves(self, name: str, updates: set[str]) -> bool:
+        if self._named[name] is not None or self._flow.nodes[name].op in SOURCES:
+            return False
+        if self._is_sum(name) and name in self._after_layers_backward:
+            sources = (self._named[near] for near in self._flow.inputs(name))
+            if all(place is not None and place.phase is Phase.BACKWARD for place in sources):
+                return False
+        return all(near in updates for near in self._flow.consumers(name))
 
     # --- Layers ---
 

@@ -66,9 +66,12 @@ class Places:
         if fused is not None:
             return fused
         named = self._named[name]
-        if named is not None and named.phase is Phase.OPTIMIZER:
+        by_hand = named is None and name in self._neighbours.updates
+        if by_hand or (named is not None and named.phase is Phase.OPTIMIZER):
             layer = self._updates.layer(name)
-            return named if layer is None else Place(Phase.OPTIMIZER, layer, "variable")
+            if layer is not None:
+                return Place(Phase.OPTIMIZER, layer, "variable")
+            return Place(Phase.OPTIMIZER, None, "neighbour" if by_hand else "scope")
         if named is not None and (named.layer is not None or named.phase is not Phase.BACKWARD):
             return named
         return self._neighbours.place(name)
@@ -98,4 +101,5 @@ class Places:
     @cached_property
     def _updates(self) -> Updates:
         ops = {n for n, place in self._named.items() if place and place.phase is Phase.OPTIMIZER}
+        ops |= self._neighbours.updates
         return Updates(self._layers, self._flow, ops, lambda name: self.of(name).layer)
