@@ -26,10 +26,9 @@ from hroof_keras.ceilings_xla import (
 
 _TRAFFIC = {MemoryLevel.L1: 600e6, MemoryLevel.L2: 200e6, MemoryLevel.L3: 64e6}
 """Bytes per thread and call: some two milliseconds, long against the call and the meeting of few threads."""
-_NEAR_PARTS = 81
-_FEWER_PARTS = 27
-_SMALLEST_NEAR = 16 * 1024
-"""Bytes of a set that 81 slices can lie in."""
+_NEAR_PARTS = (81, 27, 9)
+_NEAR_WIDTH = 1024
+"""Floats of a slice at least: shorter ones end before the processor has got going."""
 BLOCK = Fold.apart(9, 912)
 """33 kB a turn: for every level beyond L1."""
 _LARGE_BLOCK = Fold.apart(27, 1200)
@@ -88,7 +87,7 @@ def read_kernels(sets: WorkingSets, team: Team) -> Iterator[CeilingKernel]:
 
 def near_kernel(size: int, team: Team, level: MemoryLevel | None = MemoryLevel.L1) -> CeilingKernel:
     """Read a set of L1: slices that overlap, so that one turn of the loop reads it many times."""
-    fold = Fold.overlapping(_NEAR_PARTS if size >= _SMALLEST_NEAR else _FEWER_PARTS, size // FLOAT)
+    fold = near_fold(size // FLOAT)
     return CeilingKernel(
         f"XLA fold {size // 1024} KiB",
         "bandwidth",
@@ -99,6 +98,12 @@ def near_kernel(size: int, team: Team, level: MemoryLevel | None = MemoryLevel.L
         size=size,
         how=evidence(),
     )
+
+
+def near_fold(floats: int) -> Fold:
+    """The most slices that find room in so many floats."""
+    folds = [Fold.overlapping(parts, floats) for parts in _NEAR_PARTS]
+    return next((fold for fold in folds if fold.width >= _NEAR_WIDTH), folds[-1])
 
 
 def far_kernel(level: MemoryLevel, size: int, block: Fold, team: Team) -> CeilingKernel:

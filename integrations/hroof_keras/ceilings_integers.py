@@ -15,7 +15,10 @@ _PROBE = 128
 _PROBE_TRIES = 5
 _SLOWEST = 1e10
 """Operations per second that no scalar loop reaches."""
-_NOTE = "int8 times int8 into int32, compiled by XLA; every thread has a product of its own. A multiply-add is 2 operations."
+_NOTE = (
+    "int8 times int8 into int32, compiled by XLA; every thread has a product of its own. "
+    "A multiply-add is 2 operations."
+)
 
 
 def integer_kernels(team: Team) -> Iterator[CeilingKernel]:

@@ -19,8 +19,8 @@ _PART = 16 * 1024**2
 _NO_HITS = 2.0
 _BEYOND_L1 = 1.4
 _USUAL_L1 = 32 * 1024
-_SMALLEST = 8 * 1024
-"""Bytes of a set that overlapping slices can lie in."""
+_SMALLEST = 11 * 1024
+"""Bytes of a set in which overlapping slices are long enough."""
 _NOTE = "Reads are counted; every thread has memory of its own. Compiled by XLA."
 _NEAR, _FAR = "XLA fold, slices that overlap", "XLA fold, row by row"
 
