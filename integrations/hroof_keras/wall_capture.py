@@ -7,6 +7,7 @@ from typing import Any
 
 from hroof.integration import Device, Stage, StepSink
 from hroof.profile import Profile
+from hroof.regions import MARKS_ONLY, marks_only
 from hroof.units import Phase, Source
 from hroof_keras import private
 from hroof_keras.description import STEPS_FOUND, described
@@ -17,12 +18,17 @@ from hroof_keras.steps import StepFinder
 OP = "whole step"
 HOW = {"time": "wall time of whole steps", "flop": "not counted", "bytes": "not counted"}
 
+MARKED = dict.fromkeys(
+    HOW, f"{MARKS_ONLY}: a tool outside the process measures what runs within them"
+)
+
 
 class WallCapture:
     """Times whole steps of a region; fulfils ``hroof.integration.Capture``."""
 
     def __init__(self, steps: StepSink) -> None:
         self._region = steps
+        self._only_marks = marks_only()
         self._finder = StepFinder(steps, self)
         self._spans = Spans(steps, private.synchronize)
         self._finder.start()
@@ -64,9 +70,11 @@ class WallCapture:
         return self._finder.seen()
 
     def profile(self) -> Profile | None:
-        """One row for each execution; None when none was timed."""
+        """One row for each execution, none where a tool outside measures them; None when no step was captured."""
         if not self._spans.all:
             return None
+        if self._only_marks:
+            return Profile.from_rows([], self._describe())
         rows = rows_of(self._spans.all)
         return Profile.from_rows(rows, self._describe())
 
@@ -80,10 +88,10 @@ class WallCapture:
         found = [] if getattr(self._region, "explicit", False) else [STEPS_FOUND]
         return {
             **known,
-            "steps": steps_of(self._spans.all),
-            "how": HOW,
+            "steps": steps_of(self._spans.all, only_marked=self._only_marks),
+            "how": MARKED if self._only_marks else HOW,
             "warnings": [missing, *found],
-            "ops_without_rule": [OP],
+            "ops_without_rule": [] if self._only_marks else [OP],
         }
 
 
@@ -103,9 +111,16 @@ def rows_of(spans: Sequence[Span]) -> list[dict[str, Any]]:
     ]
 
 
-def steps_of(spans: Sequence[Span]) -> list[dict[str, Any]]:
-    """The steps for ``Profile.run``."""
+def steps_of(spans: Sequence[Span], *, only_marked: bool = False) -> list[dict[str, Any]]:
+    """The steps for ``Profile.run``; with a tool attached their seconds are no time of the program."""
+    wall = "marked_wall" if only_marked else "wall"
     return [
-        {"step": index, "number": span.first, "count": span.count, "wall": span.seconds}
+        {
+            "step": index,
+            "number": span.first,
+            "count": span.count,
+            "wall": None,
+            wall: span.seconds,
+        }
         for index, span in enumerate(spans)
     ]

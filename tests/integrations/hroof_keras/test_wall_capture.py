@@ -10,7 +10,7 @@ pytest.importorskip("tensorflow")
 import hroof
 from hroof.integration import Stage
 from hroof.profile import Profile
-from hroof.regions import Region, Status
+from hroof.regions import Region, Status, only_marked
 from hroof.report import brief
 from hroof_keras import backends, executions
 from hroof_keras.wall_capture import OP, WallCapture
@@ -74,6 +74,17 @@ def test_loops_that_tell_steps_themselves() -> None:
     found = profile(region)
     assert [step["count"] for step in found.run["steps"]] == [1, 1]
     assert len(found.run["warnings"]) == 1  # how steps were found needs no word
+
+
+def test_where_a_tool_outside_measures_steps_are_only_marked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HROOF", "marks")
+    found = profile(measured(1, 2, 6))
+    assert only_marked(found)
+    steps = found.run["steps"]
+    assert [(step["number"], step["wall"]) for step in steps] == [(1, None), (2, None)]
+    assert all(step["marked_wall"] > 0 for step in steps)
 
 
 def test_nothing_timed_is_no_profile() -> None:
