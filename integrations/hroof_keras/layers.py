@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -71,6 +71,7 @@ class LayerMap:
         self._numbers: dict[int, tuple[weakref.ref[Any], int]] = {}
         self._scopes: dict[str, _Scope] = {}
         self._optimizers: dict[str, None] = {}
+        self._traces: list[weakref.ref[Any]] = []
         self._learning = threading.RLock()
 
     # --- Layers ---
@@ -163,13 +164,31 @@ class LayerMap:
                 return self._decide(self._marks(scope, traces), within)
         return None
 
-    def traces(self) -> dict[int, int]:
-        """How many scopes were noted per trace."""
-        counts: dict[int, int] = {}
-        for scope in self._scopes.values():
-            for trace in scope.by_trace:
-                counts[trace] = counts.get(trace, 0) + 1
-        return counts
+    def trace(self, graph: Any) -> int:
+        """The number of a function that is being traced, by its outermost graph, which is held weakly."""
+        with self._learning:
+            for number, known in enumerate(self._traces):
+                if known() is graph:
+                    return number
+            self._traces.append(weakref.ref(graph))
+            return len(self._traces) - 1
+
+    def traces_of(self, executed: Set[str]) -> tuple[int, ...]:
+        """The traced functions that may have run: of the ops that only they have, some did, or they have none.
+
+        Args:
+            executed: Names of executed nodes, each as in its own function.
+        """
+        graphs = {
+            n: graph for n, known in enumerate(self._traces) if (graph := known()) is not None
+        }
+        names = {number: private.operations_within(graph) for number, graph in graphs.items()}
+        ran = []
+        for number, own in names.items():
+            others: set[str] = set().union(*(names[other] for other in names if other != number))
+            if not own - others or (own - others) & executed:
+                ran.append(number)
+        return tuple(ran)
 
     def _marks(self, scope: str, traces: Iterable[int]) -> list[Mark]:
         by_trace = self._scopes[scope].by_trace

@@ -7,6 +7,7 @@ scopes, and code without scopes has no layers.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import accumulate
 
 from hroof_keras.dataflow import takes_variable
 from hroof_keras.layers import LayerMap, Mark
@@ -43,11 +44,17 @@ def learn_name_scopes(layers: LayerMap, nodes: Mapping[str, Node]) -> int:
 
 def _scopes(layers: LayerMap, nodes: Mapping[str, Node]) -> Iterator[str]:
     names = Names(layers, ())
+    made = {
+        prefix
+        for name, node in nodes.items()
+        if node.op != "ReadVariableOp"
+        for prefix in accumulate(part_of_function(name).split("/")[:-1], "{}/{}".format)
+    }
     for name, node in nodes.items():
         if not takes_variable(node) or "Assign" in node.op or names.place(name) is not None:
             continue
-        parts = part_of_function(name).split("/")
-        # A read lies in the scope of the op that it is for: dense/MatMul/ReadVariableOp.
-        scope = parts[: -2 if node.op == "ReadVariableOp" else -1]
-        if scope:
-            yield "/".join(scope)
+        around = list(accumulate(part_of_function(name).split("/")[:-1], "{}/{}".format))
+        # A read may lie below the op that it is for, dense/MatMul/ReadVariableOp: only scopes hold other ops, too.
+        scope = next((prefix for prefix in reversed(around) if prefix in made), None)
+        if scope is not None:
+            yield scope

@@ -171,7 +171,7 @@ class Neighbours:
 
     @cached_property
     def updates(self) -> set[str]:
-        """Nodes outside every optimizer that only serve to change layers' variables by their gradients."""
+        """Nodes outside every optimizer and layer that only serve to change layers' variables in training."""
         found: set[str] = set()
         variables = {
             self._flow.variable(name) for name in self._with(Phase.FORWARD, in_layer=True)
@@ -191,11 +191,13 @@ class Neighbours:
             variables |= {self._flow.variable(name) for name in new} - {None}
 
     def _changes(self, variables: set[str | None]) -> set[str]:
+        if not self._after_layers_backward:
+            return set()
         return {
             name
-            for name in self._after_layers_backward
+            for name, node in self._flow.nodes.items()
             if self._named[name] is None
-            and self._flow.nodes[name].op.startswith(("Assign", "ResourceApply", "ResourceScatter"))
+            and node.op.startswith(("Assign", "ResourceApply", "ResourceScatter"))
             and self._flow.variable(name) in variables
         }
 

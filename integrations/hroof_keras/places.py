@@ -9,7 +9,7 @@ from functools import cached_property
 from hroof.units import Phase
 from hroof_keras.dataflow import Dataflow
 from hroof_keras.layers import LayerMap
-from hroof_keras.names import NOWHERE, Names, Place, Rule, place_of_name
+from hroof_keras.names import NOWHERE, Names, Place, Rule, part_of_function, place_of_name
 from hroof_keras.neighbours import Neighbours
 from hroof_keras.nodes import Node
 from hroof_keras.updates import Updates
@@ -30,7 +30,8 @@ class Places:
         layers: The noted scopes.
         optimizer_names: Names of optimizers beside those that were seen.
         nodes: The graph.
-        traces: Numbers of the traces that may have made it, where scopes mean different layers in different functions.
+        traces: Numbers of the traces that may have made it, where scopes mean different layers in different functions;
+            those that fit best when not given.
     """
 
     def __init__(
@@ -41,6 +42,8 @@ class Places:
         traces: Iterable[int] = (),
     ) -> None:
         self._layers = layers
+        if layers.ambiguous and not traces:
+            traces = layers.traces_of({part_of_function(name) for name in nodes})
         self._names = Names(layers, optimizer_names, traces)
         self._flow = Dataflow(nodes)
         self._named = {name: self._names.place(name) for name in nodes}

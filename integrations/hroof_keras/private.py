@@ -655,3 +655,87 @@ def graph_of_function(function: Any) -> tuple[Any, dict[str, str]]:
 def optimized(optimizer: Any) -> list[Any]:
     """The variables that an optimizer was built for."""
     return list(getattr(optimizer, "_trainable_variables", ()))
+
+
+# --- JAX: what is traced, in which scopes, and its profiler ---
+
+_JAX_PROFILER = "jax._src.lib"
+_JAX_PROFILE = "jax._src.profiler"
+_JAX_SCOPES = "jax._src.source_info_util"
+_JAX_CORE = "jax._src.core"
+
+
+def jax_traces() -> bool:
+    """Whether a function of JAX is being traced on this thread; ops run at once otherwise."""
+    clean = getattr(_module(_JAX_CORE), "trace_state_clean", None)
+    return clean is not None and not clean()
+
+
+def jax_scopes() -> str:
+    """The name scopes that are open, outermost first; empty where JAX does not tell."""
+    stack = getattr(_module(_JAX_SCOPES), "current_name_stack", None)
+    return "" if stack is None else str(stack())
+
+
+def jax_profiler_session() -> Any:
+    """A session of JAX' profiler, which takes a profile from now until its ``stop()``.
+
+    Raises:
+        MissingError: The profiler is not where hroof looks for it.
+    """
+    library = getattr(_module(_JAX_PROFILER), "_profiler", None)
+    session = getattr(library, "ProfilerSession", None)
+    options = getattr(library, "ProfileOptions", None)
+    if session is None or options is None:
+        raise MissingError(
+            "The profiler of JAX is not where hroof looks for it.",
+            "Use a version of JAX that hroof was tested with (0.10).",
+        )
+    chosen = options()
+    chosen.python_tracer_level = 0
+    return session(chosen)
+
+
+def jax_profiler_runs() -> bool:
+    """Whether the program takes a profile with JAX by itself."""
+    state = getattr(_module(_JAX_PROFILE), "_profile_state", None)
+    return getattr(state, "profile_session", None) is not None
+
+
+def before_jax_profiling(call: Callable[[], None]) -> Callable[[], None]:
+    """Call ``call`` just before the program starts a profile with JAX; the result undoes this."""
+    import jax
+
+    module = _module(_JAX_PROFILE)
+    original = jax.profiler.start_trace
+
+    @functools.wraps(original)
+    def start_trace(*args: Any, **kwargs: Any) -> Any:
+        call()
+        return original(*args, **kwargs)
+
+    places = [place for place in (jax.profiler, module) if hasattr(place, "start_trace")]
+    for place in places:
+        setattr(place, "start_trace", start_trace)  # noqa: B010 - modules of several kinds
+
+    def undo() -> None:
+        for place in places:
+            if place.start_trace is start_trace:
+                place.start_trace = original
+
+    return undo
+
+
+def jax_mark(name: str) -> None:
+    """An instant of this thread in a profile of JAX."""
+    import jax
+
+    with jax.profiler.TraceAnnotation(name):
+        pass
+
+
+def operations_within(graph: Any) -> set[str]:
+    """Names of the ops of a traced function and of those that it calls, each as in its own function."""
+    definition = graph.as_graph_def()
+    inner = (node.name for function in definition.library.function for node in function.node_def)
+    return {*(node.name for node in definition.node), *inner}

@@ -12,7 +12,6 @@ import functools
 import re
 import sys
 import threading
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -49,7 +48,6 @@ class Recorder:
         self.layers = layers
         self._local = threading.local()
         self._undo: list[Callable[[], None]] = []
-        self._traces: list[weakref.ref[Any]] = []
 
     def start(self) -> None:
         """Watch from now on.
@@ -176,17 +174,7 @@ class Recorder:
 
     def _trace(self, graph: Any) -> int:
         """Number of the function that is being traced."""
-        outermost = private.outermost_graph(graph)
-        for number, known in enumerate(self._traces):
-            if known() is outermost:
-                return number
-        self._traces.append(weakref.ref(outermost))
-        return len(self._traces) - 1
-
-    def operations(self, trace: int) -> frozenset[str]:
-        """Names of the ops of a traced function that still exists."""
-        graph = self._traces[trace]()
-        return frozenset(op.name for op in graph.get_operations()) if graph else frozenset()
+        return self.layers.trace(private.outermost_graph(graph))
 
 
 def _parent(layers: LayerMap, stack: list[_Frame]) -> tuple[int | None, Any]:

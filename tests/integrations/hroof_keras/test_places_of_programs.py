@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,15 @@ pytest.importorskip("keras")
 pytest.importorskip("tensorflow")
 
 import keras
+import tensorflow as tf
 
 from hroof.units import Phase
 from hroof_keras.events import Event
+from hroof_keras.graphs import GraphCollection
+from hroof_keras.layers import LayerMap
+from hroof_keras.name_scopes import learn_name_scopes
+from hroof_keras.places import Places, place_of_name
+from hroof_keras.recorder import Recorder
 from tests.integrations.hroof_keras import programs
 from tests.integrations.hroof_keras.following import Followed, follow
 from tests.integrations.hroof_keras.programs import Program
@@ -184,3 +191,98 @@ def test_a_penalty_on_weights_is_loss() -> None:
     seen = follow(programs.fit(keras.Sequential(layers), programs.data(5), programs.data(13)))
     penalty = [e for e in seen.step() if re.search(r"Call/(Square|Sum)$", e.name)]
     assert {seen.at(event.name)[:2] for event in penalty} == {("loss", "(loss)")}
+
+
+def test_one_scope_for_two_layers_is_decided_by_the_function_that_ran() -> None:
+    """Two models whose layers have one scope, each in a function of its own."""
+    keras.utils.clear_session()
+    one = keras.Sequential([keras.Input((5,)), programs.L.Dense(11, name="d")], name="m")
+    two = keras.Sequential([keras.Input((13,)), programs.L.Dense(17, name="d")], name="m")
+    layers, graphs = LayerMap(), GraphCollection()
+    recorder = Recorder(layers)
+    first, second = tf.function(lambda x: tf.exp(one(x))), tf.function(lambda x: tf.sqrt(two(x)))
+    recorder.start()
+    first(programs.data(5))
+    graphs.start()
+    second(programs.data(13))
+    nodes = graphs.stop()
+    recorder.stop()
+    assert layers.ambiguous == ("m_1", "m_1/d_1")
+    places = Places(layers, (), nodes)
+    product = next(name for name, node in nodes.items() if "MatMul" in node.op)
+    assert places.of(product).layer == layers.number_of(two.layers[0])
+    assert place_of_name(layers, (), product) is None
+
+
+def test_updates_by_hand_are_the_optimizers() -> None:
+    """Momentum without an optimizer: moments and variables go to the layers."""
+    model = keras.Sequential([keras.Input((5,)), programs.L.Dense(11, name="a")])
+    moments = [tf.Variable(tf.zeros_like(w.value)) for w in model.weights]
+    x, y = programs.data(5), programs.data(11)
+
+    @tf.function
+    def step() -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(x) - y) ** 2)
+        weights = [weight.value for weight in model.trainable_variables]
+        for weight, gradient, moment in zip(
+            weights, tape.gradient(loss, weights), moments, strict=True
+        ):
+            moment.assign(0.9 * moment + gradient)
+            weight.assign_sub(0.1 * moment)
+
+    seen = follow(step)
+    changes = [event for event in seen.step() if event.op.startswith("Assign")]
+    assert len(changes) == 4
+    assert {seen.at(event.name) for event in changes} == {("optimizer", "a", "variable")}
+    assert all(seen.at(event.name)[0] != "optimizer" for event, _, _ in seen.products())
+
+
+def test_without_keras_name_scopes_are_layers() -> None:
+    class Product(tf.Module):
+        def __init__(self, inputs: int, outputs: int, name: str) -> None:
+            super().__init__(name=name)
+            self.w = tf.Variable(programs.data(outputs, samples=inputs))
+
+        @tf.Module.with_name_scope
+        def __call__(self, x: Any) -> Any:
+            return tf.nn.relu(x @ self.w)
+
+    first, second = Product(5, 11, "first"), Product(11, 13, "second")
+    x, weights = programs.data(5), [first.w, second.w]
+
+    @tf.function
+    def step() -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(second(first(x)) ** 2)
+        for weight, gradient in zip(weights, tape.gradient(loss, weights), strict=True):
+            weight.assign_sub(0.1 * gradient)
+
+    seen = follow(step)
+    assert seen.layers.layers == []
+    assert learn_name_scopes(seen.layers, seen.nodes) == 2
+    assert [tuple(label) for label in seen.layers.labels()] == [
+        ("first", "name scope"),
+        ("second", "name scope"),
+    ]
+    places = Places(seen.layers, (), seen.nodes)
+    found = {
+        (frozenset(n for spec in event.shapes or () if spec for n in spec.shape or ()) - {7})
+        & {5, 13}: (seen.name(places.of(event.name).layer))
+        for event, _, _ in seen.products()
+    }
+    assert found == {frozenset({5}): "first", frozenset({13}): "second"}
+
+
+def test_without_any_scope_nothing_is_called_a_loss() -> None:
+    weight, x = tf.Variable(programs.data(11, samples=5)), programs.data(5)
+
+    @tf.function
+    def step() -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((x @ weight) ** 2)
+        weight.assign_sub(0.1 * tape.gradient(loss, weight))
+
+    seen = follow(step)
+    assert learn_name_scopes(seen.layers, seen.nodes) == 0
+    assert {seen.at(event.name)[1] for event in seen.step()} == {None}
