@@ -7,8 +7,6 @@ executor names its nodes, where it can be made to, and what runs eagerly has ran
 
 from __future__ import annotations
 
-from typing import Any
-
 from hroof.integration import Stage, StepSink
 from hroof.profile import Profile
 from hroof.regions import MARKS_ONLY
@@ -19,6 +17,7 @@ from hroof_keras.executions import Execution
 from hroof_keras.node_places import NodePlaces
 from hroof_keras.spans import Spans
 from hroof_keras.steps import StepFinder
+from hroof_keras.wall_capture import steps_of
 
 _OUTSIDE = f"{MARKS_ONLY}: a tool outside the process measures what runs within them"
 EAGER = (
@@ -112,27 +111,11 @@ class MarksCapture:
             {
                 **described(self._region, layers, device(), model),
                 "places": known.places,
-                "steps": self._steps(),
+                "steps": steps_of(self._spans.all, only_marked=True),
                 "how": HOW,
                 "warnings": self._warnings(known.warning),
             },
         )
-
-    def _steps(self) -> list[dict[str, Any]]:
-        """Whole steps: ``number`` is that of the mark, ``marked_wall`` the seconds with the tool attached.
-
-        That is no time of the program: a tool that replays kernels makes a step many times longer.
-        """
-        return [
-            {
-                "step": index,
-                "number": span.first,
-                "count": span.count,
-                "wall": None,
-                "marked_wall": span.seconds,
-            }
-            for index, span in enumerate(self._spans.all)
-        ]
 
     def _warnings(self, of_nodes: str) -> list[str]:
         found, whole = [], sum(span.count for span in self._spans.all)

@@ -112,7 +112,11 @@ def rows_of(spans: Sequence[Span]) -> list[dict[str, Any]]:
 
 
 def steps_of(spans: Sequence[Span], *, only_marked: bool = False) -> list[dict[str, Any]]:
-    """The steps for ``Profile.run``; with a tool attached their seconds are no time of the program."""
+    """The steps for ``Profile.run``: ``number`` is that of the mark, ``wall`` the seconds.
+
+    With a tool attached they are no time of the program, as one that replays kernels makes a step many times longer:
+    then they are ``marked_wall``.
+    """
     wall = "marked_wall" if only_marked else "wall"
     return [
         {
