@@ -269,18 +269,32 @@ class EagerWatch:
 
     def _settle_optimizer(self) -> None:
         """Layers of the ops of optimizers; what they keep of a variable is known once it is changed."""
-        updates = [op for op in self.ops if op.phase is Phase.OPTIMIZER and op.layer is None]
+        updates = [op for op in self.ops if op.phase is Phase.OPTIMIZER]
         for _ in range(2):
             for op in updates:
-                owners = {self._owners[n] for n in op.takes if n in self._owners}
-                if len(owners) == 1:
-                    op.layer = owners.pop()
-                    handles = (
-                        number
-                        for number, spec in zip(op.takes, op.inputs, strict=True)
-                        if spec is not None and spec.dtype == "resource"
-                    )
-                    self._owners.update(dict.fromkeys((*op.gives, *handles), op.layer))
+                self._settle_by_inputs(op)
+        self._settle_by_use(updates)
+
+    def _settle_by_inputs(self, op: EagerOp) -> None:
+        owners = {self._owners[number] for number in op.takes if number in self._owners}
+        if op.layer is None and len(owners) == 1:
+            op.layer = owners.pop()
+            handles = (
+                number
+                for number, spec in zip(op.takes, op.inputs, strict=True)
+                if spec is not None and spec.dtype == "resource"
+            )
+            self._owners.update(dict.fromkeys((*op.gives, *handles), op.layer))
+
+    def _settle_by_use(self, updates: Sequence[EagerOp]) -> None:
+        """What takes no gradient and no variable serves the layer whose ops alone use it."""
+        used: dict[int, set[int | None]] = {}
+        for op in reversed(updates):
+            users = set().union(*(used.get(number, set()) for number in op.gives))
+            if op.layer is None and len(users) == 1:
+                op.layer = users.pop()
+            for number in op.takes:
+                used.setdefault(number, set()).add(op.layer)
 
 
 def _listed(value: Any) -> list[Any]:

@@ -237,12 +237,13 @@ class KerasCapture:
         return Profile.from_rows(rows_of(self._spans.all), run)
 
     def _reader(self, recorded: list[Recorded]) -> Reader:
-        places = Places(self._layers, (), self._nodes)
         programs = {
             number: module for one in recorded for number, module in one.hlo_modules.items()
         }
-        self._graph = GraphOps(self._nodes, places)
         self._xla = XlaOps(programs, partial(place_of_name, self._layers, ()))
+        if self._late and learn_traced(self._layers, ran=[*self._nodes, *self._xla.op_names()]):
+            self._faults.append(LATE)
+        self._graph = GraphOps(self._nodes, Places(self._layers, (), self._nodes))
         self._eager = EagerOps(
             self._watch.ops if self._watch is not None else (),
             _shapes(recorded[0]),

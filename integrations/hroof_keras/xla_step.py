@@ -80,19 +80,28 @@ class XlaOps:
         known = self._program(event)
         return "none" if known is None else known[1].rule(event.name)
 
+    def op_names(self) -> set[str]:
+        """Names of the ops that all programs come from."""
+        known = (self._numbered(number, str(number)) for number in self._programs)
+        modules = [program[0] for program in known if program is not None]
+        return {hlo.op_name for module in modules for hlo in module.hlos.values() if hlo.op_name}
+
     def _program(self, event: Event) -> tuple[HloModule, HloPlaces] | None:
         number = event.hlo_program
         if number is None or number not in self._programs:
             self.faults.setdefault(f"The compiled program {event.hlo_module} is not in the profile")
             return None
+        return self._numbered(number, str(event.hlo_module))
+
+    def _numbered(self, number: int, name: str) -> tuple[HloModule, HloPlaces] | None:
         if number not in self._read:
-            self._read[number] = self._parsed(number, event)
+            self._read[number] = self._parsed(number, name)
         return self._read[number]
 
-    def _parsed(self, number: int, event: Event) -> tuple[HloModule, HloPlaces] | None:
+    def _parsed(self, number: int, name: str) -> tuple[HloModule, HloPlaces] | None:
         try:
             module = HloModule.read(self._programs[number])
         except ProfileError as error:
-            self.faults.setdefault(f"The compiled program {event.hlo_module} is not read: {error}")
+            self.faults.setdefault(f"The compiled program {name} is not read: {error}")
             return None
         return module, HloPlaces(module, self._place_of_name)

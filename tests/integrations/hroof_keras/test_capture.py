@@ -1,0 +1,438 @@
+"""A whole capture: exact matrix FLOP by layer and phase in every mode, steps, odd programs; and it changes nothing."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("keras")
+pytest.importorskip("tensorflow")
+
+import keras
+import tensorflow as tf
+
+import hroof
+from hroof.launches import LOSS_NAME
+from hroof.regions import Region, Status
+from hroof_keras import private
+from hroof_keras.profiler import RUNNING, STARTED
+from hroof_keras.wall_capture import OP
+from tests.integrations.hroof_keras import models
+
+STEPS = 2
+MODES: dict[str, dict[str, Any]] = {
+    "graph": {"jit_compile": False},
+    "xla": {"jit_compile": True},
+    "eager": {"jit_compile": False, "run_eagerly": True},
+}
+MODELS: dict[str, Callable[..., models.Workload]] = {
+    "cnn": models.cnn,
+    "gpt": models.transformer,
+    "rnn": models.lstm,
+}
+KNOWN_WITHOUT_LAYER = ("optimizer", "data", "loss")
+
+
+def fit(model: Any, x: Any, y: Any, **options: Any) -> list[float]:
+    """Train an epoch quietly; the losses of its batches."""
+    seen: list[float] = []
+    note = keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda _, logs: seen.append(logs["loss"])
+    )
+    callbacks = [note, *options.pop("callbacks", [])]
+    batch = options.pop("batch_size", models.BATCH.get(model.name, 8))
+    model.fit(x, y, batch_size=batch, verbose=0, callbacks=callbacks, **options)
+    return seen
+
+
+def region(skip: int = 2, steps: int = STEPS) -> Region:
+    return Region(skip=skip, steps=steps)
+
+
+def table(of: Region) -> pd.DataFrame:
+    """The launch table with the matrix FLOP of each row as ``matrix``."""
+    profile = of.outcome.profile
+    assert profile is not None, of.outcome
+    frame = profile.launches
+    columns = [name for name in map(str, frame) if name.startswith("flop_nominal_matrix")]
+    return frame.assign(matrix=frame[columns].sum(axis=1, min_count=1))
+
+
+def run_of(of: Region) -> dict[str, Any]:
+    assert of.outcome.profile is not None, of.outcome
+    return of.outcome.profile.run
+
+
+@functools.cache
+def captured(name: str, mode: str) -> tuple[Region, tuple[float, ...]]:
+    """One model trained in one mode, captured once for all tests."""
+    model, x, y = MODELS[name](**MODES[mode])
+    measured = region()
+    with measured:
+        losses = fit(model, x, y)
+    return measured, tuple(losses)
+
+
+def matrix_flop(frame: pd.DataFrame) -> dict[tuple[str, str], float]:
+    """Matrix FLOP of one step by layer and phase; a cell of an LSTM counts as the LSTM."""
+    one = frame[frame["step"] == 0]
+    found: dict[tuple[str, str], float] = {}
+    rows = one[one["matrix"].notna() & one["layer"].notna()]
+    for layer, phase, flop in zip(rows["layer"], rows["phase"], rows["matrix"], strict=True):
+        key = (str(layer).removesuffix(".lstm_cell"), str(phase))
+        found[key] = found.get(key, 0.0) + float(flop)
+    return {key: flop for key, flop in found.items() if flop}
+
+
+COMPILED = [(name, mode) for mode in ("graph", "xla") for name in MODELS]
+
+
+@pytest.mark.parametrize(("name", "mode"), COMPILED)
+def test_matrix_flop_by_layer_and_phase_are_the_hand_counts(name: str, mode: str) -> None:
+    measured, _ = captured(name, mode)
+    found = matrix_flop(table(measured))
+    assert found == pytest.approx(models.TRUTH[name])
+
+
+@pytest.mark.parametrize(("name", "mode"), COMPILED)
+def test_every_timed_step_has_the_same_matrix_flop(name: str, mode: str) -> None:
+    frame = table(captured(name, mode)[0])
+    sums = frame.groupby("step")["matrix"].sum()
+    assert list(sums) == pytest.approx([models.MATRIX_FLOP[name]] * STEPS)
+
+
+@pytest.mark.parametrize(("name", "mode"), [*COMPILED, ("cnn", "eager")])
+def test_almost_all_op_time_has_a_layer_and_a_phase(name: str, mode: str) -> None:
+    frame = table(captured(name, mode)[0])
+    known = frame["layer"].notna() | frame["phase"].isin(KNOWN_WITHOUT_LAYER)
+    share = frame["duration"][known].sum() / frame["duration"].sum()
+    assert share >= 0.99
+
+
+@pytest.mark.parametrize(("name", "mode"), COMPILED)
+def test_phases_are_those_of_training(name: str, mode: str) -> None:
+    frame = table(captured(name, mode)[0])
+    phases = set(frame["phase"][frame["duration"] > 0])
+    assert {"forward", "loss", "backward", "optimizer"} <= phases
+    losses = frame[frame["phase"] == "loss"]
+    assert set(losses["layer"].dropna()) == {LOSS_NAME}
+
+
+def test_eager_steps_have_exact_layers_in_both_passes() -> None:
+    """Eager TensorFlow computes the gradient of the images as well, which a compiled graph leaves out."""
+    truth = dict(models.TRUTH["cnn"])
+    truth["block1_conv1", "backward"] *= 2
+    assert matrix_flop(table(captured("cnn", "eager")[0])) == pytest.approx(truth)
+
+
+@pytest.mark.parametrize(("name", "mode"), [("cnn", "graph"), ("cnn", "xla"), ("cnn", "eager")])
+def test_optimizer_work_is_given_to_the_layers(name: str, mode: str) -> None:
+    frame = table(captured(name, mode)[0])
+    updates = frame[frame["phase"] == "optimizer"]
+    with_layer = updates[updates["layer"].notna()]
+    assert {"block1_conv1", "block2_conv1", "fc1", "logits"} <= set(with_layer["layer"])
+    assert with_layer["duration"].sum() >= 0.8 * updates["duration"].sum()
+
+
+@pytest.mark.parametrize(("name", "mode"), [("cnn", "graph"), ("cnn", "xla")])
+def test_times_lie_within_their_steps(name: str, mode: str) -> None:
+    measured, _ = captured(name, mode)
+    frame = table(measured)
+    assert (frame["duration"] >= 0).all()
+    for step, rows in frame.groupby("step"):
+        wall = run_of(measured)["steps"][int(str(step))]["wall"]
+        # A node that begins in a step has ended with it, as devices are waited for.
+        assert rows["start"].max() - rows["start"].min() < wall
+
+
+def test_what_the_run_says() -> None:
+    run = run_of(captured("cnn", "graph")[0])
+    assert run["framework"] == "keras"
+    assert run["device"] == "cpu"
+    assert {"keras", "tensorflow", "python"} <= set(run["versions"])
+    assert run["facts"]["jit_compile"] is False
+    assert run["facts"]["backend"] == "tensorflow"
+    assert [step["step"] for step in run["steps"]] == list(range(STEPS))
+    assert run["counting"] == "in every timed step"
+    assert sum(run["placed_by"].values()) == pytest.approx(1.0)
+    overlap = run["overlap"]
+    assert overlap["sum"] >= overlap["union"] > 0
+    assert overlap["factor"] == pytest.approx(overlap["sum"] / overlap["union"])
+    names = [layer["name"] for layer in run["layers"]]
+    assert {"block1_conv1", "fc1", LOSS_NAME} <= set(names)
+
+
+def test_under_xla_the_share_that_was_split_is_told() -> None:
+    placed = run_of(captured("cnn", "xla")[0])["placed_by"]
+    assert {"own", "neighbour", "split"} <= set(placed)
+    frame = table(captured("cnn", "xla")[0])
+    shares = frame.groupby(["step", "launch_id"])["launches"].sum()
+    assert np.allclose(shares, 1.0)
+
+
+@pytest.mark.parametrize("mode", ["graph", "xla"])
+def test_bytes_and_predicted_traffic(mode: str) -> None:
+    frame = table(captured("cnn", mode)[0])
+    counted = frame[frame["bytes_read"].notna()]
+    assert np.allclose(counted["bytes_l1"], counted["bytes_read"] + counted["bytes_written"])
+    assert counted["bytes_l1"].sum() > 0
+    assert set(counted["source_l1"]) == {"counted"}
+    assert set(frame["source_time"]) == {"measured"}
+
+
+# --- Nothing that the program computes changes ---------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["graph", "xla", "eager"])
+def test_losses_are_the_same_bit_for_bit(mode: str) -> None:
+    model, x, y = models.cnn(**MODES[mode])
+    assert captured("cnn", mode)[1] == tuple(fit(model, x, y))
+
+
+def test_everything_is_put_back() -> None:
+    from tensorflow.python.eager import context
+    from tensorflow.python.framework import op_callbacks
+
+    before = [
+        vars(kind)[name]
+        for kind, name in ((keras.Operation, "__call__"), (keras.losses.Loss, "__call__"))
+    ]
+    options = context.context().function_call_options
+    model, x, y = models.cnn(batches=5, run_eagerly=True)
+    with region(skip=1, steps=1):
+        fit(model, x, y)
+    assert before == [
+        vars(kind)[name]
+        for kind, name in ((keras.Operation, "__call__"), (keras.losses.Loss, "__call__"))
+    ]
+    assert not op_callbacks.should_invoke_op_callbacks()
+    assert context.context().function_call_options is options
+    assert not private.profiler_runs()
+
+
+def test_a_model_is_not_kept_alive() -> None:
+    model, x, y = models.cnn(batches=6)
+    measured = region()
+    with measured:
+        fit(model, x, y)
+    alive = weakref.ref(model)
+    del model
+    keras.backend.clear_session()
+    gc.collect()
+    assert measured.outcome.status is Status.COMPLETE
+    assert alive() is None
+
+
+# --- Kinds of loops ------------------------------------------------------------------------------
+
+
+def test_several_steps_per_execution_are_told_apart() -> None:
+    model, x, y = models.cnn(steps_per_execution=3, batches=12)
+    measured = region(skip=3, steps=3)
+    with measured:
+        fit(model, x, y)
+    frame = table(measured)
+    assert list(frame.groupby("step")["matrix"].sum()) == [models.MATRIX_FLOP["cnn"]] * 3
+    assert [step["count"] for step in run_of(measured)["steps"]] == [1, 1, 1]
+    # Parts of two steps do not run at once, so their spans follow each other.
+    spans = frame[frame["layer"].notna()].groupby("step")["start"].agg(["min", "max"])
+    assert (spans["max"].shift().dropna() <= spans["min"].iloc[1:]).all()
+
+
+def test_a_ragged_batch_is_counted_by_its_own_shapes() -> None:
+    model, x, y = models.cnn(batches=4)
+    measured = region(skip=1, steps=2)
+    with measured:
+        fit(model, x[:-24], y[:-24])  # three whole batches and one of 8
+    sums = table(measured).groupby("step")["matrix"].sum()
+    whole = models.MATRIX_FLOP["cnn"]
+    assert list(sums) == [whole, whole / 4]
+
+
+def test_validation_inside_fit_belongs_to_no_step() -> None:
+    model, x, y = models.cnn(batches=2)
+    measured = region(skip=2, steps=2)
+    with measured:
+        fit(model, x, y, epochs=4, validation_data=(x, y))
+    sums = table(measured).groupby("step")["matrix"].sum()
+    assert list(sums) == [models.MATRIX_FLOP["cnn"]] * 2
+
+
+@pytest.mark.parametrize("what", ["evaluate", "predict"])
+def test_inference_is_measured_as_steps(what: str) -> None:
+    model, x, y = models.cnn(batches=6)
+    measured = region()
+    with measured:
+        if what == "evaluate":
+            model.evaluate(x, y, batch_size=32, verbose=0)
+        else:
+            model.predict(x, batch_size=32, verbose=0)
+    forward = {key: flop for key, flop in models.TRUTH["cnn"].items() if key[1] == "forward"}
+    assert matrix_flop(table(measured)) == forward
+    assert "backward" not in set(table(measured)["phase"])
+
+
+def test_a_loop_of_ones_own() -> None:
+    model, x, y = models.cnn(batches=6)
+    optimizer, loss = keras.optimizers.Adam(), model.loss
+
+    @tf.function
+    def step(images: Any, labels: Any) -> Any:
+        with tf.GradientTape() as tape:
+            value = loss(labels, model(images, training=True))
+        variables = model.trainable_variables
+        optimizer.apply(tape.gradient(value, variables), variables)
+        return value
+
+    measured = region()
+    with measured:
+        for batch in tf.data.Dataset.from_tensor_slices((x, y)).batch(32):
+            step(*batch)
+            hroof.step()
+    assert matrix_flop(table(measured)) == models.TRUTH["cnn"]
+
+
+def test_train_on_batch() -> None:
+    model, x, y = models.cnn(batches=1)
+    measured = region()
+    with measured:
+        for _ in range(6):
+            model.train_on_batch(x, y)
+    assert matrix_flop(table(measured)) == models.TRUTH["cnn"]
+
+
+@pytest.mark.parametrize("mode", ["graph", "xla"])
+def test_a_region_that_begins_late(mode: str) -> None:
+    """The functions were traced, instantiated and compiled before anybody listened."""
+    model, x, y = models.cnn(batches=6, **MODES[mode])
+    fit(model, x[:64], y[:64])
+    measured = region()
+    with measured:
+        fit(model, x, y)
+    assert matrix_flop(table(measured)) == pytest.approx(models.TRUTH["cnn"])
+    assert any("traced before" in text for text in run_of(measured)["warnings"])
+
+
+class Noise(keras.layers.Layer):
+    """Adds noise from an op that keeps a state, so that a second executable would begin it anew."""
+
+    def call(self, x: Any) -> Any:
+        """Add next to nothing."""
+        return x + 1e-3 * tf.random.normal(tf.shape(x), seed=3)
+
+
+def noisy() -> Any:
+    keras.utils.set_random_seed(0)
+    tf.random.set_seed(0)
+    inputs = keras.Input((8,))
+    outputs = keras.layers.Dense(4, name="out")(Noise(name="noise")(inputs))
+    model = keras.Model(inputs, outputs, name="noisy")
+    model.compile("sgd", "mse")
+    return model
+
+
+def test_a_late_region_leaves_ops_with_a_state_alone() -> None:
+    x, y = np.ones((48, 8), "float32"), np.ones((48, 4), "float32")
+    plain = noisy()
+    fit(plain, x, y)
+    expected = fit(plain, x, y)
+    model = noisy()
+    fit(model, x, y)
+    measured = region()
+    with measured:
+        losses = fit(model, x, y)
+    assert losses == expected
+    assert any("RandomStandardNormal" in text for text in run_of(measured)["warnings"])
+
+
+def test_a_region_that_ends_before_a_step_was_timed() -> None:
+    model, x, y = models.cnn(batches=4)
+    measured = region(skip=2, steps=9)
+    with measured:
+        fit(model, x[:96], y[:96])
+    assert measured.outcome.status is Status.PARTIAL
+    frame = table(measured)
+    assert matrix_flop(frame) == models.TRUTH["cnn"]
+    assert frame["duration"].isna().all()
+    assert set(frame["source_time"]) == {"missing"}
+
+
+def test_an_exception_keeps_what_was_timed() -> None:
+    class Boom(Exception):
+        pass
+
+    def fail(batch: int, logs: Any) -> None:
+        if batch == 4:
+            raise Boom
+
+    model, x, y = models.cnn(batches=6)
+    measured = region(skip=1, steps=9)
+    with pytest.raises(Boom), measured:
+        fit(model, x, y, callbacks=[keras.callbacks.LambdaCallback(on_train_batch_end=fail)])
+    assert measured.outcome.status is Status.PARTIAL
+    assert "Boom" in measured.outcome.reason
+    sums = table(measured).groupby("step")["matrix"].sum()
+    assert set(sums) == {models.MATRIX_FLOP["cnn"]}
+    assert not private.profiler_runs()
+
+
+# --- Other profilers -----------------------------------------------------------------------------
+
+
+def test_beside_the_programs_own_profiler_only_whole_steps_are_timed(tmp_path: Any) -> None:
+    model, x, y = models.cnn(batches=6)
+    measured = region()
+    tf.profiler.experimental.start(str(tmp_path))
+    try:
+        with measured:
+            fit(model, x, y)
+    finally:
+        tf.profiler.experimental.stop()
+    assert list(tmp_path.rglob("*.xplane.pb"))
+    frame = table(measured)
+    assert list(frame["op"]) == [OP] * STEPS
+    assert frame["matrix"].isna().all()
+    assert any(text.startswith(RUNNING) for text in run_of(measured)["warnings"])
+
+
+class Profiled(keras.callbacks.Callback):
+    """Profiles some batches, as TensorBoard's callback does."""
+
+    def __init__(self, folder: str, first: int, last: int) -> None:
+        super().__init__()
+        self.folder, self.first, self.last = folder, first, last
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        if batch == self.first:
+            tf.profiler.experimental.start(self.folder)
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if batch == self.last:
+            tf.profiler.experimental.stop()
+
+
+def test_a_profiler_that_the_program_starts_wins(tmp_path: Any) -> None:
+    model, x, y = models.cnn(batches=8)
+    measured = region(skip=1, steps=4)
+    with measured:
+        fit(model, x, y, callbacks=[Profiled(str(tmp_path), 4, 5)])
+    assert list(tmp_path.rglob("*.xplane.pb"))
+    warnings = run_of(measured)["warnings"]
+    assert any(text.startswith(STARTED) for text in warnings)
+    sums = table(measured).groupby("step")["matrix"].sum()
+    assert list(sums) == [models.MATRIX_FLOP["cnn"]] * 2
+    assert any("2 of 4 steps" in text for text in warnings)
+
+
+@pytest.fixture(autouse=True)
+def nothing_goes_on() -> Iterator[None]:
+    """Whatever a test does, no profiler runs after it."""
+    yield
+    assert not private.profiler_runs()
