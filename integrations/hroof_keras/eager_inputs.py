@@ -47,8 +47,8 @@ class EagerInputs:
     def _wrapped(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def __call__(operation: Any, /, *args: Any, **kwargs: Any) -> Any:
-            inside = getattr(self._local, "inside", False)
-            if inside or self._undo is None or not tf.executing_eagerly():
+            inside = getattr(self._local, "inside", False) or self._undo is None
+            if inside or not tf.executing_eagerly() or _is_symbolic(args):
                 return original(operation, *args, **kwargs)
             self._local.inside = True
             try:
@@ -63,6 +63,11 @@ class EagerInputs:
         self.calls += 1
         if private.profiler_runs():
             private.trace_event(f"{INPUT}{' '.join(_shapes(args))}")
+
+
+def _is_symbolic(args: tuple[Any, ...]) -> bool:
+    """Whether a model is being made, so that nothing is computed."""
+    return any(isinstance(value, keras.KerasTensor) for value in keras.tree.flatten(args))
 
 
 def _shapes(value: Any) -> Iterator[str]:

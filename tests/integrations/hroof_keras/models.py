@@ -64,7 +64,7 @@ def cnn(*, seed: int = 0, batches: int = BATCHES, **options: Any) -> Workload:
     return model, images, random.integers(0, CLASSES, count)
 
 
-class Block(keras.layers.Layer):  # type: ignore[misc]
+class Block(keras.layers.Layer):
     """Pre-norm transformer block; ``ln1`` is called twice on purpose."""
 
     def build(self, shape: Any) -> None:
