@@ -12,6 +12,7 @@ from hroof.units import MemoryLevel
 from hroof_keras.ceilings_dram import dram_kernels
 from hroof_keras.ceilings_launch import launch_kernels
 from hroof_keras.ceilings_loops import FLOAT, Fold, Mix
+from hroof_keras.ceilings_memory import Memory
 from hroof_keras.ceilings_peaks import peak_kernels
 from hroof_keras.ceilings_xla import (
     Prepared,
@@ -31,8 +32,8 @@ _NEAR_WIDTH = 1024
 """Floats of a slice at least: shorter ones end before the processor has got going."""
 BLOCK = Fold.apart(9, 912)
 """33 kB a turn: for every level beyond L1."""
-_LARGE_BLOCK = Fold.apart(27, 1200)
-"""130 kB a turn, for L2: the turn itself costs nothing there, but sets must be several of them."""
+BLOCKS = (Fold.apart(27, 1200), BLOCK)
+"""130 kB a turn where a set is several of them: then the turn itself costs next to nothing."""
 _FEWEST_BLOCKS = 4
 _ROW = 4096
 """Floats of a row that a mix writes in one turn."""
@@ -78,11 +79,20 @@ def read_kernels(sets: WorkingSets, team: Team) -> Iterator[CeilingKernel]:
         for size in sets.sizes[-2:]:
             yield near_kernel(size, team)
         return
+    for block, sizes in _blocks(sets).items():
+        memory = Memory(team, block, max(sizes))
+        for size in sizes:
+            yield far_kernel(sets.level, size, memory)
+
+
+def _blocks(sets: WorkingSets) -> dict[Fold, list[int]]:
+    """The sets by the largest block of which they are a few; none for a set that is smaller."""
+    found: dict[Fold, list[int]] = {}
     for size in sets.sizes:
-        for block in (_LARGE_BLOCK, BLOCK):
-            if size >= _FEWEST_BLOCKS * block.nbytes:
-                yield far_kernel(sets.level, size, block, team)
-                break
+        block = next((b for b in BLOCKS if size >= _FEWEST_BLOCKS * b.nbytes), None)
+        if block is not None:
+            found.setdefault(block, []).append(size)
+    return found
 
 
 def near_kernel(size: int, team: Team, level: MemoryLevel | None = MemoryLevel.L1) -> CeilingKernel:
@@ -106,28 +116,18 @@ def near_fold(floats: int) -> Fold:
     return next((fold for fold in folds if fold.width >= _NEAR_WIDTH), folds[-1])
 
 
-def far_kernel(level: MemoryLevel, size: int, block: Fold, team: Team) -> CeilingKernel:
+def far_kernel(level: MemoryLevel, size: int, memory: Memory) -> CeilingKernel:
     """Read a set row by row, again and again."""
-    rows = size // block.nbytes
-    times = max(round(team.scaled(_TRAFFIC[level]) / (rows * block.nbytes)), 1)
-
-    def prepare() -> Prepared:
-        program = Program(block.walk())
-        numbers = scalar(0), scalar(times), scalar(0), scalar(rows)
-        calls = [
-            program.call(filled(rows, block.row), filled(2, block.width), *numbers)
-            for _ in range(team.threads)
-        ]
-        return team.together(calls), float(team.threads * times * rows * block.nbytes)
-
+    rows = size // memory.fold.nbytes
+    nbytes = rows * memory.fold.nbytes
     return CeilingKernel(
-        f"XLA fold {rows * block.nbytes // 1024} KiB",
+        f"XLA fold {nbytes // 1024} KiB",
         "bandwidth",
-        prepare,
+        lambda: memory.again(rows, _TRAFFIC[level]),
         level=level,
-        threads=team.threads,
+        threads=memory.team.threads,
         note=f"{_READ} Compiled by XLA.",
-        size=rows * block.nbytes,
+        size=nbytes,
         how=evidence(),
     )
 
@@ -148,10 +148,11 @@ def staying(fold: Fold, team: Team) -> Callable[[], Prepared]:
 
 
 def mix_kernels(sets: WorkingSets, team: Team) -> Iterator[CeilingKernel]:
-    """Rewriting in place, copies and triads of one level; none in L1, where a turn of the loop would be too short."""
+    """Copies and triads of one level, and rewriting of L3; none of L1, where a turn of the loop would be too short."""
     if not sets.each or sets.level is MemoryLevel.L1:
         return
-    for mix in (REWRITE, *MIXES):
+    rewrite = (REWRITE,) if sets.level is MemoryLevel.L3 else ()
+    for mix in (*rewrite, *MIXES):
         for size in sets.sizes[:2]:
             arrays = mix.sources + 1
             rows = size // (_ROW * FLOAT * arrays)

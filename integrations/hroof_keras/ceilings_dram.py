@@ -11,7 +11,8 @@ from hroof.ceilings.sizes import Windows
 from hroof.integration import CeilingKernel
 from hroof.units import MemoryLevel
 from hroof_keras.ceilings_loops import FLOAT, Fold
-from hroof_keras.ceilings_xla import Prepared, Program, Team, filled, on_cpu, scalar
+from hroof_keras.ceilings_memory import Memory
+from hroof_keras.ceilings_xla import Prepared, Team, filled, on_cpu
 
 _BLOCK = Fold.apart(9, 912)
 _TRAFFIC = 16e6
@@ -97,26 +98,12 @@ def reading(total: int, team: Team) -> Callable[[], Prepared]:
         team: The threads.
     """
     rows = max(total // team.threads // _BLOCK.nbytes, 2)
-    each = min(max(round(team.scaled(_TRAFFIC) / _BLOCK.nbytes), 1), rows // 2)
 
     def prepare() -> Prepared:
-        program = Program(_BLOCK.walk())
-        calls = [part_by_part(program, rows, each) for _ in range(team.threads)]
-        return team.together(calls), float(team.threads * each * _BLOCK.nbytes)
+        memory = Memory(team, _BLOCK, rows * _BLOCK.nbytes)
+        return memory.by_parts(rows, _TRAFFIC, fits=False)
 
     return prepare
-
-
-def part_by_part(program: Program, rows: int, each: int) -> Callable[[], object]:
-    """Read the next rows of a memory of its own with each call, round and round."""
-    memory, sums = filled(rows, _BLOCK.row), filled(2, _BLOCK.width)
-    zero, once, count = scalar(0), scalar(1), scalar(each)
-    calls = [
-        program.call(memory, sums, zero, once, scalar(first), count)
-        for first in range(0, rows - each + 1, each)
-    ]
-    following = itertools.cycle(calls).__next__
-    return lambda: following()()
 
 
 class Walk:

@@ -22,6 +22,8 @@ from hroof_keras import (  # noqa: E402
     ceilings_peaks,
     ceilings_xla,
 )
+from hroof_keras.ceilings_loops import Fold  # noqa: E402
+from hroof_keras.ceilings_memory import Memory  # noqa: E402
 from hroof_keras.ceilings_xla import Load, Team  # noqa: E402
 
 L1, L2, L3, DRAM = MemoryLevel
@@ -161,9 +163,23 @@ def test_small_sets_are_read_by_fewer_slices(kib: int, parts: int, width: int) -
 
 def test_work_beyond_l1_is_rows_times_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ceilings_cpu, "_TRAFFIC", {L3: 10e6})
-    kernel = ceilings_cpu.far_kernel(L3, 5 * 32_832, ceilings_cpu.BLOCK, team(3))
-    _, work = prepared(kernel)
+    memory = Memory(team(3), ceilings_cpu.BLOCK, 10 * 32_832)
+    _, work = prepared(ceilings_cpu.far_kernel(L3, 5 * 32_832, memory))
     assert work == 3 * 61 * 5 * 32_832
+
+
+def test_sets_of_a_level_share_one_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[int, int]] = []
+
+    class Watched(Memory):
+        def __init__(self, team: Team, fold: Fold, nbytes: int) -> None:
+            made.append((fold.nbytes, nbytes))
+            super().__init__(team, fold, nbytes)
+
+    monkeypatch.setattr(ceilings_cpu, "Memory", Watched)
+    sets = WorkingSets(L3, (300_000, 600_000, 700_000), each=True)
+    assert len(list(ceilings_cpu.read_kernels(sets, team()))) == 3
+    assert made == [(32_832, 300_000), (129_600, 700_000)]
 
 
 @pytest.mark.parametrize(("variant", "arrays", "passes"), [("copy", 2, 2), ("triad", 3, 3)])
@@ -176,7 +192,9 @@ def test_mixes_count_what_they_read_and_write(variant: str, arrays: int, passes:
     assert "write-allocate" in found[0].note
 
 
-def test_rewriting_in_place_competes_for_the_ceiling() -> None:
+def test_rewriting_in_place_competes_for_the_ceiling_of_l3() -> None:
+    sets = WorkingSets(L2, (1_000_000,), each=True)
+    assert all(kernel.variant for kernel in ceilings_cpu.mix_kernels(sets, team()))
     sets = WorkingSets(L3, (1_000_000,), each=True)
     (kernel,) = (k for k in ceilings_cpu.mix_kernels(sets, team()) if not k.variant)
     assert prepared(kernel)[1] == 2 * (1_000_000 // 16384) * 16384
@@ -245,22 +263,20 @@ def test_windows_that_fit_a_cache_are_noted() -> None:
         assert ("Too little free memory" in kernel.note) is not enough
 
 
-def test_every_thread_walks_through_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_all_threads_is_divided(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ceilings_dram, "_TRAFFIC", 3 * 32_832.0)
-    firsts: list[int] = []
+    seen: list[tuple[int, ...]] = []
 
-    class Watched(ceilings_xla.Program):
-        def call(self, *arguments: Any) -> Any:
-            x, _, _, times, first, count = arguments
-            assert x.shape == (9, 9 * 912) and (int(times), int(count)) == (1, 3)
-            firsts.append(int(first))
-            return lambda: None
+    def calls(self: Memory, *numbers: int) -> list[Any]:
+        return [lambda: seen.append(numbers)] * self.team.threads
 
-    monkeypatch.setattr(ceilings_dram, "Program", Watched)
-    call, work = ceilings_dram.reading(2 * 10 * 32_000, team(2))()
+    monkeypatch.setattr(Memory, "calls", calls)
+    call, work = ceilings_dram.reading(2 * 9 * 32_832, team(2))()
     assert work == 2 * 3 * 32_832
-    assert firsts == [0, 3, 6] * 2
+    assert seen == []
     call()
+    call()
+    assert seen == [(1, 0, 3)] * 2 + [(1, 3, 3)] * 2
 
 
 # --- launches -----------------------------------------------------------------------------------

@@ -104,9 +104,7 @@ def test_cubes_grow_with_the_threads() -> None:
 
 def test_a_sustained_product_runs_without_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
-    plain = CeilingKernel(
-        "some", "peak", lambda: ((lambda: calls.append(1)), 5.0), Pipe.MATRIX, note="Counted."
-    )
+    plain = CeilingKernel("some", "peak", lambda: ((lambda: calls.append(1)), 5.0), note="Counted.")
     readings = iter((0.0, 0.125))
     monkeypatch.setattr("time.perf_counter", lambda: next(readings))
     kernel = ceilings_peaks.sustained(plain)

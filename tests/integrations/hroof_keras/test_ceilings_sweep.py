@@ -13,8 +13,8 @@ from hroof.ceilings.sweep import measure_sweep  # noqa: E402
 from hroof.integration import CeilingKernel, Device, load  # noqa: E402
 from hroof.units import MemoryLevel  # noqa: E402
 from hroof_keras import ceilings_cpu, ceilings_sweep  # noqa: E402
-from hroof_keras.ceilings_sweep import Memory, cpu_sweep  # noqa: E402
-from hroof_keras.ceilings_xla import Load, Team  # noqa: E402
+from hroof_keras.ceilings_memory import Memory  # noqa: E402
+from hroof_keras.ceilings_sweep import cpu_sweep  # noqa: E402
 
 KIB, MIB = 1024, 1024**2
 ROW = 9 * 912 * 4
@@ -108,20 +108,6 @@ def test_a_set_that_a_cache_may_hold_is_read_once_before(
     (kernel,) = kernels([9 * ROW], device)
     kernel.prepare()
     assert len(asked) == reads
-
-
-def test_all_sizes_share_one_memory_and_every_thread_has_its_own() -> None:
-    memory = Memory(Team(2, Load()), 5 * ROW)
-    memory.calls(1, 0, 1)
-    taken = list(memory._memories)
-    memory.calls(1, 0, 5)
-    assert memory._memories == taken
-    assert [rows.shape for rows, _ in taken] == [(5, 9 * 912)] * 2
-    assert taken[0][0] is not taken[1][0]
-
-
-def test_no_memory_is_taken_before_it_is_needed() -> None:
-    assert Memory(Team(1, Load()), 2**40)._memories == []
 
 
 def test_the_integration_offers_them() -> None:
