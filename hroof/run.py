@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hroof import integration
-from hroof.errors import CaptureError, HroofError
+from hroof.errors import CaptureError, HroofError, MissingError
 from hroof.integration import Integration, Stage
 from hroof.regions import (
     Outcome,
@@ -114,9 +114,7 @@ class Run(Region):
         """
         from hroof.report import say
 
-        if self.only_marks:
-            return known_ceilings(self.profile)
-        return ceilings_of(self.profile, say)
+        return known_ceilings(self.profile) if self.only_marks else ceilings_of(self.profile, say)
 
     def save(self, folder: str | Path | None = None, *, force: bool = False) -> Path:
         """Write what was collected; needed only where a region was not saved by itself.
@@ -161,11 +159,17 @@ class Run(Region):
             CaptureError: Nothing was collected.
             OutputError: The file is there already, or cannot be written.
         """
-        from hroof.report import brief, export, text
+        from hroof.report import brief, export, say, text
 
         if only_marked(self.profile):
             return what_was_marked(self.profile, path)
-        machine = self.machine()
+        try:
+            machine = self.machine()
+        except (
+            MissingError
+        ) as error:  # nothing here can measure them; the rest of the report stands
+            say(f"hroof: {error}")
+            machine = None
         if path is not None:
             export.write(self.profile, machine, path, by=tuple(by), force=force)
         render = text.render if full else brief.render
@@ -178,8 +182,10 @@ class Run(Region):
         self._reported = self.outcome.status not in (Status.WAITING, Status.MARKS)
         try:
             if self.outcome.status in (Status.COMPLETE, Status.PARTIAL):
-                if not self.only_marks:
-                    self._save_machine()
+                if not self.only_marks and self.folder is not None:
+                    with contextlib.suppress(MissingError):  # the report says so
+                        if (machine := self.machine()) is not None:
+                            machine.save(self.folder / "machine.json")
                 say(self.report())
                 if self.folder is not None:
                     again = f"hroof report {shlex.quote(str(self.folder))}"
@@ -188,11 +194,6 @@ class Run(Region):
                 say(f"hroof: {self.outcome.reason}")
         except HroofError as error:
             say(f"hroof: {error}")
-
-    def _save_machine(self) -> None:
-        machine = self.machine()
-        if machine is not None and self.folder is not None:
-            machine.save(self.folder / "machine.json")
 
 
 def region(

@@ -31,6 +31,10 @@ def capture(steps: StepSink) -> Capture:
     chosen = backend()
     if chosen == "torch":
         return HandedOver(steps, integration.load("torch"))
+    if chosen == "jax" and not marks_only() and private.jax_can_be_profiled():
+        from hroof_keras.jax_capture import JaxCapture
+
+        return JaxCapture(steps)
     if chosen != "tensorflow":
         from hroof_keras.wall_capture import WallCapture
 

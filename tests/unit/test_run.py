@@ -13,7 +13,7 @@ import hroof
 import hroof.run as run_module
 from hroof import ceilings, integration, regions
 from hroof.collect import nvtx
-from hroof.errors import CaptureError, OutputError
+from hroof.errors import CaptureError, MissingError, OutputError
 from hroof.integration import Stage
 from hroof.machine import Machine
 from hroof.profile import Profile
@@ -340,3 +340,21 @@ def test_under_hroof_run_the_command_gets_it_wherever_the_region_saves_otherwise
     work(region, 3)
     assert region.folder == tmp_path / "out"
     assert not (tmp_path / "own").exists()
+
+
+def test_a_report_without_ceilings_where_nothing_can_measure_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """For example Keras on JAX, without TensorFlow: the rest of the report stands."""
+
+    def missing(region: Run) -> Machine:
+        raise MissingError("No kernels here.", "Install some.")
+
+    monkeypatch.setattr(Run, "report", REPORT)
+    monkeypatch.setattr(Run, "machine", missing)
+    work(run := hroof.region(skip=0, steps=1, out="kept"), 3)
+    err = capsys.readouterr().err
+    assert err.count("No kernels here. Install some.") == 1
+    assert "Verdict: region" in err
+    assert "Verdict: region" in run.report()
+    assert not Path("kept/machine.json").exists()
