@@ -67,15 +67,22 @@ class EagerInputs:
 
 def _is_symbolic(args: tuple[Any, ...]) -> bool:
     """Whether a model is being made, so that nothing is computed."""
-    return any(isinstance(value, keras.KerasTensor) for value in keras.tree.flatten(args))
+    return any(isinstance(value, keras.KerasTensor) for value in _leaves(args))
 
 
-def _shapes(value: Any) -> Iterator[str]:
-    """Shapes of all arrays in nested lists and dicts, as the profiler writes those of batches."""
+def _shapes(args: tuple[Any, ...]) -> Iterator[str]:
+    """Shapes of all arrays, as the profiler writes those of batches."""
+    for value in _leaves(args):
+        if hasattr(value, "shape"):
+            yield f"[{','.join(map(str, value.shape))}]"
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """What nested lists and dicts hold."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple):
         for item in value:
-            yield from _shapes(item)
-    elif hasattr(value, "shape"):
-        yield f"[{','.join(map(str, value.shape))}]"
+            yield from _leaves(item)
+    else:
+        yield value
