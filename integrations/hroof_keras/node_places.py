@@ -16,7 +16,7 @@ from hroof.collect import tsl
 from hroof.collect.tsl import Parts, Share
 from hroof.launches import LOSS, LOSS_NAME
 from hroof.units import Phase
-from hroof_keras import private
+from hroof_keras import private, private_nvtx
 from hroof_keras.graphs import GraphCollection
 from hroof_keras.hlo import HloModule, HloPlaces
 from hroof_keras.layers import LayerMap
@@ -81,7 +81,7 @@ class NodePlaces:
             return Known({}, UNKNOWN)
         names = [label.name for label in self.layers.labels()]
         places = Places(self.layers, (), self._nodes)
-        modules = dict(self._modules(model)) if private.has_gpu() else None
+        modules = dict(self._modules(model)) if private_nvtx.has_gpu() else None
         nodes = dict.fromkeys([*_traced(private.traced_graphs()), *self._nodes])
         pipeline = set(_traced(private.pipeline_graphs())) - nodes.keys()
         made = table(
@@ -95,7 +95,7 @@ class NodePlaces:
     def _modules(self, model: Any) -> Iterable[tuple[str, tuple[Iterable[str], Split]]]:
         """The programs of XLA. They are compiled once more for this, after the captured steps."""
         of_name = partial(place_of_name, self.layers, ())
-        for serialized in private.compiled_programs(model):
+        for serialized in private_nvtx.compiled_programs(model):
             module = HloModule.read(serialized)
             yield module.name, (module.hlos, partial(_split, HloPlaces(module, of_name)))
 

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from hroof.collect import nvtx
-from hroof_keras import private
+from hroof_keras import private_nvtx
 
 XLA_FLAGS = "XLA_FLAGS"
 GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
@@ -30,7 +30,7 @@ class Unlock:
     Where they are named already, because TensorFlow's own profiler of devices runs, nothing is touched.
     """
 
-    def __init__(self, annotations: private.Annotations | None) -> None:
+    def __init__(self, annotations: private_nvtx.Annotations | None) -> None:
         self._annotations = annotations
         self._ours = False
 
@@ -67,7 +67,7 @@ class Unlock:
 
 def unlock() -> Unlock:
     """The switch of the ranges of nodes; one that does nothing where ``why_not()`` gives a reason."""
-    return Unlock(None if why_not() else private.annotation_switch())
+    return Unlock(None if why_not() else private_nvtx.annotation_switch())
 
 
 def why_not() -> str:
@@ -75,7 +75,7 @@ def why_not() -> str:
 
     TensorFlow has to be imported. For a moment nodes are named, to see that the switch has an effect.
     """
-    annotations = private.annotation_switch()
+    annotations = private_nvtx.annotation_switch()
     if annotations is None:
         return f"TensorFlow {_version()} does not have the switch for them where hroof looks for it"
     if not annotations.heard():
@@ -102,7 +102,7 @@ def without_ranges(why: str) -> str:
     )
 
 
-def _works(annotations: private.Annotations) -> bool:
+def _works(annotations: private_nvtx.Annotations) -> bool:
     """Whether the switch can be turned on and off; on it may be already."""
     if annotations.on:
         return True
@@ -138,7 +138,7 @@ def keep_thunks_apart(environment: MutableMapping[str, str] | None = None) -> st
         return ""
     if flags and not flags.startswith("-"):
         return f"{XLA_FLAGS} names a file of options ({flags}); add --{_COMMAND_BUFFERS}= to it"
-    if not private.has_xla_flag(_COMMAND_BUFFERS):
+    if not private_nvtx.has_xla_flag(_COMMAND_BUFFERS):
         return f"XLA in TensorFlow {_version()} has no option {_COMMAND_BUFFERS}"
     env[XLA_FLAGS] = f"{flags} --{_COMMAND_BUFFERS}=".strip()
     return ""

@@ -16,7 +16,7 @@ import numpy as np
 from hroof.collect import tsl
 from hroof.launches import LOSS
 from hroof.units import Phase
-from hroof_keras import private
+from hroof_keras import private, private_nvtx
 from hroof_keras.node_places import UNKNOWN, Known, NodePlaces, table
 from hroof_keras.traced import LATE
 
@@ -116,8 +116,8 @@ def test_programs_of_xla_are_known_by_instruction(
     losses = fit(made)
     nodes.stop()
     assert tsl.read(nodes.run(made).places).modules == {}  # on a CPU no instruction has a range
-    monkeypatch.setattr(private, "has_gpu", lambda: True)
-    (program,) = private.compiled_programs(made)
+    monkeypatch.setattr(private_nvtx, "has_gpu", lambda: True)
+    (program,) = private_nvtx.compiled_programs(made)
     assert len(program) > 1000
     places = tsl.read(nodes.run(made).places)
     ((module, instructions),) = places.modules.items()
@@ -134,17 +134,17 @@ def test_a_shape_that_is_left_open_is_not_compiled_anew() -> None:
         x, y, batch_size=4, verbose=0
     )  # the last batch is smaller, so the second trace takes any
     before = made.train_function
-    programs = private.compiled_programs(made)
+    programs = private_nvtx.compiled_programs(made)
     assert len(programs) <= 1
     assert made.train_function is before
 
 
 def test_models_without_functions_have_no_programs() -> None:
-    assert private.compiled_programs(None) == []
-    assert private.compiled_programs(net(jit_compile=True)) == []
+    assert private_nvtx.compiled_programs(None) == []
+    assert private_nvtx.compiled_programs(net(jit_compile=True)) == []
     eager = net(run_eagerly=True)
     fit(eager)
-    assert private.compiled_programs(eager) == []
+    assert private_nvtx.compiled_programs(eager) == []
 
 
 # --- the table ------------------------------------------------------------------------------------

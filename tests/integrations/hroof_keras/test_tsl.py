@@ -18,7 +18,7 @@ pytest.importorskip("tensorflow")
 import tensorflow as tf
 
 from hroof.collect import nvtx, tsl
-from hroof_keras import private
+from hroof_keras import private, private_nvtx
 from hroof_keras.tsl import (
     GROWTH,
     XLA_FLAGS,
@@ -32,9 +32,9 @@ from hroof_keras.tsl import (
 
 
 @pytest.fixture
-def real() -> Iterator[private.Annotations]:
+def real() -> Iterator[private_nvtx.Annotations]:
     """The switch of this TensorFlow, off before and after."""
-    found = private.annotation_switch()
+    found = private_nvtx.annotation_switch()
     assert found is not None, "this TensorFlow lacks the switch: look for its new name"
     assert not found.on
     yield found
@@ -64,7 +64,7 @@ def switch(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Puts a stand-in in place of TensorFlow's switch; None is a TensorFlow without one."""
 
     def put(found: Switch | None) -> Switch | None:
-        monkeypatch.setattr(private, "annotation_switch", lambda: found)
+        monkeypatch.setattr(private_nvtx, "annotation_switch", lambda: found)
         return found
 
     return put
@@ -73,14 +73,14 @@ def switch(monkeypatch: pytest.MonkeyPatch) -> Any:
 # --- the switch -----------------------------------------------------------------------------------
 
 
-def test_the_switch_of_this_tensorflow_turns(real: private.Annotations) -> None:
+def test_the_switch_of_this_tensorflow_turns(real: private_nvtx.Annotations) -> None:
     with Unlock(real) as opened:
         assert opened.running
         assert real.on
     assert not opened.running
 
 
-def test_it_is_turned_off_once_and_after_an_error(real: private.Annotations) -> None:
+def test_it_is_turned_off_once_and_after_an_error(real: private_nvtx.Annotations) -> None:
     opened = Unlock(real)
     opened.start()
     opened.start()
@@ -92,7 +92,7 @@ def test_it_is_turned_off_once_and_after_an_error(real: private.Annotations) -> 
     assert not real.on
 
 
-def test_names_that_somebody_else_switched_on_are_left_on(real: private.Annotations) -> None:
+def test_names_that_somebody_else_switched_on_are_left_on(real: private_nvtx.Annotations) -> None:
     real.on = True
     try:
         with Unlock(real) as opened:
@@ -118,7 +118,7 @@ def stack() -> str:
 
 
 def test_while_it_is_on_the_executor_names_the_node_that_it_runs(
-    real: private.Annotations,
+    real: private_nvtx.Annotations,
 ) -> None:
     seen: list[str] = []
 
@@ -147,7 +147,7 @@ def test_while_it_is_on_the_executor_names_the_node_that_it_runs(
 # --- why not --------------------------------------------------------------------------------------
 
 
-def test_here_nobody_listens(real: private.Annotations) -> None:
+def test_here_nobody_listens(real: private_nvtx.Annotations) -> None:
     assert not real.heard()
     assert why_not() == "no tool listens to NVTX in this process"
     with unlock() as opened:
@@ -190,7 +190,7 @@ def test_without_a_reason_it_is_there(on: bool, switch: Any) -> None:
 def test_a_library_without_the_names_has_no_switch(monkeypatch: pytest.MonkeyPatch) -> None:
     for library in (ctypes.CDLL(find_library("m")), None):
         monkeypatch.setattr(private, "framework_library", lambda found=library: found)
-        assert private.annotation_switch() is None
+        assert private_nvtx.annotation_switch() is None
     assert f"TensorFlow {tf.__version__} does not have the switch" in why_not()
 
 
@@ -221,8 +221,8 @@ def test_a_file_of_options_is_left_alone() -> None:
 
 
 def test_an_option_that_xla_does_not_know_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not private.has_xla_flag("xla_gpu_enable_command_buffer_of_mine")
-    monkeypatch.setattr(private, "has_xla_flag", lambda name: False)
+    assert not private_nvtx.has_xla_flag("xla_gpu_enable_command_buffer_of_mine")
+    monkeypatch.setattr(private_nvtx, "has_xla_flag", lambda name: False)
     environment: dict[str, str] = {}
     assert "has no option" in keep_thunks_apart(environment)
     assert environment == {}
