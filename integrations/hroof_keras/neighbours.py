@@ -216,12 +216,10 @@ class Neighbours:
         return self._flow.nodes[name].op.removeprefix("_Mkl") in _SUMS
 
     def _layer_of_gradient(self, name: str) -> int | None:
-        """A sum of gradients goes to the layer that receives it, other ops to the one whose gradients they take."""
+        """What takes one layer's gradients is that layer's; of several, it is the receiver's."""
         receives = self._near(name, self._flow.consumers)
         takes = self._near(name, self._flow.inputs)
-        several = len(self._flow.inputs(name)) > 1 and len(takes) != 1
-        first = (receives, takes) if self._is_sum(name) and several else (takes, receives)
-        for layers in first:
+        for layers in (takes, receives) if len(takes) == 1 else (receives, takes):
             layer = self._layers.around(layers)
             if layer is not None:
                 return layer

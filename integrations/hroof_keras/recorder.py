@@ -63,6 +63,8 @@ class Recorder:
             Recorder._attached = self
             self._replace(keras.Operation, "__call__", self._operation_call)
             self._replace(keras.losses.Loss, "__call__", self._loss_call)
+            if "rematerialized_call" in vars(keras.Operation):
+                self._replace(keras.Operation, "rematerialized_call", self._rematerialized_call)
             for kind in private.optimizer_classes():
                 self._replace(kind, "apply", self._optimizer_apply)
 
@@ -124,13 +126,35 @@ class Recorder:
             graph = self._graph()
             if graph is None:
                 return original(optimizer, *args, **kwargs)
+            self.layers.note_optimizer(optimizer.name)
             before = len(graph.get_operations())
             try:
                 return original(optimizer, *args, **kwargs)
             finally:
-                self._note_optimizer(optimizer, graph, before)
+                self._note_operations(graph, before, Mark("optimizer"))
 
         return apply
+
+    def _rematerialized_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """A layer that Keras makes compute its activations again: then its scope is not open."""
+
+        @functools.wraps(original)
+        def rematerialized_call(operation: Any, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+            @functools.wraps(function)
+            def call(*args: Any, **kwargs: Any) -> Any:
+                graph = self._graph()
+                number = self.layers.number_of(operation)
+                if graph is None or number is None or not private.inside_gradient(sys._getframe()):
+                    return function(*args, **kwargs)
+                before = len(graph.get_operations())
+                try:
+                    return function(*args, **kwargs)
+                finally:
+                    self._note_operations(graph, before, Mark("layer", number, recompute=True))
+
+            return original(operation, call, *args, **kwargs)
+
+        return rematerialized_call
 
     # --- Notes ---
 
@@ -154,16 +178,15 @@ class Recorder:
         self.layers.note(scope, Mark("layer", number, recompute), self._trace(graph))
         return _Frame(layer, number)
 
-    def _note_optimizer(self, optimizer: Any, graph: Any, before: int) -> None:
-        """Every op that was made meanwhile is the optimizer's, in its scope or out of it."""
-        self.layers.note_optimizer(optimizer.name)
+    def _note_operations(self, graph: Any, before: int, mark: Mark) -> None:
+        """Every op that was made meanwhile is meant, in a scope of its own or out of any."""
         around = f"{graph.get_name_scope()}/".lstrip("/")
         trace = self._trace(graph)
         for operation in graph.get_operations()[before:]:
             name = operation.name.removeprefix(around).split("/")[0]
             # Replicas of a distributed step wait for each other here, and trace their other work meanwhile.
             if operation.name.startswith(around) and not _MEANWHILE.fullmatch(name):
-                self.layers.note(around + name, Mark("optimizer"), trace)
+                self.layers.note(around + name, mark, trace)
 
     def _graph(self) -> Any:
         """The graph that is being traced; None while ops run at once, or serve only the inference of shapes."""

@@ -259,6 +259,26 @@ def rematerialised() -> Program:
     return Program(fit(model, data(5), data(17)), truth)
 
 
+class InScope(keras.Model):
+    """Layers that Keras makes compute their activations again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        with keras.RematScope(mode="full"):
+            self.a = L.Dense(11, activation="tanh")
+            self.b = L.Dense(13, activation="tanh")
+        self.c = L.Dense(17)
+
+    def call(self, x: Any) -> Any:
+        """One after the other."""
+        return self.c(self.b(self.a(x)))
+
+
+def remat_scope() -> Program:
+    """Recomputation without any scope around it."""
+    return Program(fit(InScope(), data(5), data(17)), {(5, 11): "a", (11, 13): "b", (13, 17): "c"})
+
+
 class Adversaries(keras.Model):
     """Two models with an optimizer each, called several times per step."""
 
@@ -313,6 +333,7 @@ ALL: dict[str, Callable[[], Program]] = {
         own_loop,
         mixed_precision,
         rematerialised,
+        remat_scope,
         adversaries,
     )
 }

@@ -152,15 +152,22 @@ def test_a_loss_by_hand_is_the_loss_forward_and_backward() -> None:
     assert all(key[1] in ("loss", "backward") for key in found)
 
 
-def test_recomputed_work_is_backward_and_says_so() -> None:
-    _, seen = followed("rematerialised")
+@pytest.mark.parametrize(
+    ("program", "again", "plain"),
+    [("rematerialised", ["again.a"], "out"), ("remat_scope", ["a", "b"], "c")],
+)
+def test_recomputed_work_is_backward_and_says_so(
+    program: str, again: list[str], plain: str
+) -> None:
+    _, seen = followed(program)
     products = [
         (layer, phase, seen.places.of(event.name).recompute)
         for event, phase, layer in seen.products()
     ]
-    assert products.count(("again.a", "backward", True)) == 1
-    assert ("again.a", "forward", False) in products
-    assert not any(layer == "out" and again for layer, _, again in products)
+    for layer in again:
+        assert products.count((layer, "backward", True)) == 1
+        assert products.count((layer, "forward", False)) == 1
+    assert not any(repeated for layer, _, repeated in products if layer == plain)
 
 
 def test_inside_loops_the_cell_is_reached() -> None:
