@@ -117,6 +117,15 @@ def keras_only(session: nox.Session) -> None:
 
 
 @nox.session
+def jax(session: nox.Session) -> None:
+    """Keras on JAX, with neither TensorFlow nor PyTorch."""
+    _install(session, "-e", ".", "keras", "jax", *_group("test"))
+    found = [str(path) for path in sorted(ROOT.glob("tests/integrations/hroof_keras/test_jax*.py"))]
+    environment = {"KERAS_BACKEND": "jax"}
+    session.run("python", "-m", "pytest", *found, *session.posargs, env=environment)
+
+
+@nox.session
 def tensorflow(session: nox.Session) -> None:
     """TensorFlow's own ranges as a tool hears them: takes the full wheel (572 MB), and no GPU."""
     version = _pin("tensorflow-cpu").partition("==")[2]
