@@ -46,6 +46,14 @@ HOW = {
     "bytes": "op-minimal bytes at L1 counted; L2, L3 and DRAM predicted by a last-recently-used model",
 }
 
+TOGETHER = (
+    "Steps that were executed at once could not be told apart: a step of this report is one execution of "
+    "steps_per_execution steps."
+)
+NO_SHAPES = (
+    "TensorFlow's profiler noted no shapes, so the ops of graphs have no work, and cheap ops are left out. hroof was "
+    "tested with TensorFlow 2.19 to 2.21."
+)
 ONLY_TRACED = (
     "The step's functions were called before the region began, and their executed graphs cannot be had ({}): ops that "
     "TensorFlow has fused have no work. Open the region before the first step."
@@ -79,10 +87,14 @@ class KerasCapture:
         self._spans = Spans(steps, private.sync_devices)
         self._marked = 0
         self._told = False
-        self._recorder.start()
-        self._graphs.start()
-        self._inputs.start()
-        self._finder.start()
+        try:
+            self._recorder.start()
+            self._graphs.start()
+            self._inputs.start()
+            self._finder.start()
+        except BaseException:
+            self.release()
+            raise
 
     # --- Steps ---
 
@@ -179,6 +191,7 @@ class KerasCapture:
         nodes = self._graphs.stop()
         # Where the executed graphs cannot be had, those that were traced serve as far as they go.
         traced = traced_nodes(private.traced_graphs()) if self._hidden else {}
+        self._hidden = False
         self._nodes = traced | nodes | self._nodes
 
     def flush(self) -> None:
@@ -252,7 +265,10 @@ class KerasCapture:
         return Reader(self._graph, self._xla, self._eager)
 
     def _describe(self, table: Table, found: Read, device: Device, timed: bool) -> dict[str, Any]:
-        overlap = Overlap.of((step.end - step.start, step.events) for step in found.steps)
+        overlap = Overlap.of(
+            (step.end - step.start, [event for event in step.events if event.device == "cpu"])
+            for step in found.steps
+        )
         total = sum(found.by_rule.values())
         return {
             **self._described(device),
@@ -276,6 +292,7 @@ class KerasCapture:
         warnings += [f"{fault}." for fault in (self._watch.faults if self._watch else ())]
         warnings += [warning] if (warning := overlap.warning()) else []
         warnings += self._given_way()
+        warnings += _about_steps(found)
         steps = sum(step.count for step in found.steps)
         if timed and steps < self._region.steps:
             warnings.append(f"Only {steps} of {self._region.steps} steps were timed.")
@@ -296,6 +313,17 @@ class KerasCapture:
     def _how_found(self) -> list[str]:
         """How steps were found, unless the program said so itself."""
         return [] if getattr(self._region, "explicit", False) else [STEPS_FOUND]
+
+
+def _about_steps(found: Read) -> list[str]:
+    """What a reader of the numbers has to know of the steps."""
+    warnings = []
+    if any(step.count > 1 for step in found.steps):
+        warnings.append(TOGETHER)
+    ops = [event for step in found.steps for event in step.events if event.kind == "op"]
+    if ops and not any(event.shapes for event in ops):
+        warnings.append(NO_SHAPES)
+    return warnings
 
 
 def _shapes(counted: Recorded) -> list[str]:

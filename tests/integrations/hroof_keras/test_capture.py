@@ -21,6 +21,7 @@ import tensorflow as tf
 import hroof
 from hroof.launches import LOSS_NAME
 from hroof.regions import Region, Status
+from hroof.regions.outcome import HroofWarning
 from hroof_keras import private
 from hroof_keras.profiler import RUNNING, STARTED
 from hroof_keras.wall_capture import OP
@@ -436,3 +437,43 @@ def nothing_goes_on() -> Iterator[None]:
     """Whatever a test does, no profiler runs after it."""
     yield
     assert not private.profiler_runs()
+
+
+# --- What may be missing -------------------------------------------------------------------------
+
+
+def test_without_shapes_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(private, "trace_level", lambda: None)
+    model, x, y = models.cnn(batches=5)
+    measured = region(skip=1, steps=2)
+    with measured:
+        fit(model, x, y)
+    frame = table(measured)
+    assert frame["matrix"].sum() == 0
+    assert frame["matrix"][frame["op"].str.contains("MatMul|Conv")].isna().all()
+    assert any("no shapes" in text for text in run_of(measured)["warnings"])
+
+
+def test_steps_that_cannot_be_told_apart_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hroof_keras.reading.divided", lambda execution, in_layer: [execution])
+    model, x, y = models.cnn(steps_per_execution=2, batches=6)
+    measured = region(skip=2, steps=2)
+    with measured:
+        fit(model, x, y)
+    assert list(table(measured).groupby("step")["matrix"].sum()) == [2 * models.MATRIX_FLOP["cnn"]]
+    assert [step["count"] for step in run_of(measured)["steps"]] == [2]
+    assert any("one execution" in text for text in run_of(measured)["warnings"])
+
+
+def test_a_capture_that_cannot_begin_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = keras.Operation.__call__
+
+    def broken(on: bool) -> None:
+        if on:
+            raise RuntimeError("oops")
+
+    monkeypatch.setattr(private, "collect_graphs", broken)
+    with pytest.warns(HroofWarning, match="oops"), region() as measured:
+        pass
+    assert measured.outcome.status is Status.EMPTY
+    assert keras.Operation.__call__ is before
