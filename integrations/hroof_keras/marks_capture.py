@@ -7,6 +7,8 @@ executor names its nodes, where it can be made to, and what runs eagerly has ran
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hroof.integration import Stage, StepSink
 from hroof.profile import Profile
 from hroof.regions import MARKS_ONLY
@@ -113,11 +115,11 @@ class MarksCapture:
                 "places": known.places,
                 "steps": steps_of(self._spans.all, only_marked=True),
                 "how": HOW,
-                "warnings": self._warnings(known.warning),
+                "warnings": self._warnings(known.warnings),
             },
         )
 
-    def _warnings(self, of_nodes: str) -> list[str]:
+    def _warnings(self, of_nodes: Sequence[str]) -> list[str]:
         found, whole = [], sum(span.count for span in self._spans.all)
         if whole < self._region.steps:
             found.append(f"Only {whole} of {self._region.steps} steps were marked to their end.")
@@ -125,8 +127,8 @@ class MarksCapture:
             found.append(EAGER)
         elif self._why_not:
             found.append(tsl.without_ranges(self._why_not))
-        elif of_nodes:
-            found.append(of_nodes)
+        else:
+            found += of_nodes
         hint = tsl.memory_hint()
         found += [hint] if hint else []
         if self._finder.executions and not getattr(self._region, "explicit", False):

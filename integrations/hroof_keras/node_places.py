@@ -31,6 +31,7 @@ UNKNOWN = (
 )
 
 
+WHOLE = "Kernels that XLA made of ops of several layers are given whole to the layer of the op that they are named after"
 _PIPELINE = Place(Phase.DATA, None, "scope")
 
 
@@ -40,11 +41,11 @@ class Known:
 
     Attributes:
         places: The table, see ``hroof.collect.tsl``; empty where nothing is known.
-        warning: What a reader has to know of it.
+        warnings: What a reader has to know of it.
     """
 
     places: dict[str, Any]
-    warning: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 class NodePlaces:
@@ -78,10 +79,10 @@ class NodePlaces:
         """
         late = not self.layers.scopes and learn_traced(self.layers) > 0
         if not self.layers.scopes:
-            return Known({}, UNKNOWN)
+            return Known({}, (UNKNOWN,))
         names = [label.name for label in self.layers.labels()]
         places = Places(self.layers, (), self._nodes)
-        modules = dict(self._modules(model)) if private_nvtx.has_gpu() else None
+        modules, problem = self._modules(model) if private_nvtx.has_gpu() else ({}, "")
         nodes = dict.fromkeys([*_traced(private.traced_graphs()), *self._nodes])
         pipeline = set(_traced(private.pipeline_graphs())) - nodes.keys()
         made = table(
@@ -90,14 +91,20 @@ class NodePlaces:
             lambda name: _PIPELINE if name in pipeline else places.of(name),
             modules,
         )
-        return Known(made, LATE if late else "")
+        told = (LATE if late else "", f"{WHOLE}: {problem}." if problem else "")
+        return Known(made, tuple(filter(None, told)))
 
-    def _modules(self, model: Any) -> Iterable[tuple[str, tuple[Iterable[str], Split]]]:
-        """The programs of XLA. They are compiled once more for this, after the captured steps."""
+    def _modules(self, model: Any) -> tuple[dict[str, tuple[Iterable[str], Split]], str]:
+        """The programs of XLA, compiled once more after the captured steps, and why there are none."""
         of_name = partial(place_of_name, self.layers, ())
-        for serialized in private_nvtx.compiled_programs(model):
-            module = HloModule.read(serialized)
-            yield module.name, (module.hlos, partial(_split, HloPlaces(module, of_name)))
+        found: dict[str, tuple[Iterable[str], Split]] = {}
+        try:
+            for serialized in private_nvtx.compiled_programs(model):
+                module = HloModule.read(serialized)
+                found[module.name] = module.hlos, partial(_split, HloPlaces(module, of_name))
+        except Exception as error:  # whatever XLA says: the rest of the table is good without
+            return {}, f"their program could not be compiled once more ({error!r})"
+        return found, ""
 
 
 def _traced(graphs: Iterable[Any]) -> Iterable[str]:

@@ -73,7 +73,7 @@ def test_nodes_of_functions_that_were_traced_meanwhile(untouched: None) -> None:
     nodes.stop()
     known = nodes.run(made)
     places = tsl.read(known.places)
-    assert known.warning == ""
+    assert known.warnings == ()
     products = layers_of(places, "MatMul") | layers_of(places, "Relu")
     assert products >= {("forward", "a"), ("forward", "b"), ("backward", "a"), ("backward", "b")}
     assert layers_of(places, "ResourceApply") <= {("optimizer", "a"), ("optimizer", "b")}
@@ -91,7 +91,7 @@ def test_functions_that_were_traced_before_are_known_by_their_variables(untouche
     fit(made)
     nodes.stop()
     known = nodes.run(made)
-    assert known.warning == LATE
+    assert known.warnings == (LATE,)
     what = tsl.running(["StatefulPartitionedCall/net_1/a_1/MatMul:MatMul"])
     assert what is not None
     assert tsl.read(known.places).of(what) == (tsl.Share(Phase.FORWARD, "a"),)
@@ -102,7 +102,7 @@ def test_where_no_function_exists_nothing_is_known(monkeypatch: pytest.MonkeyPat
     nodes = NodePlaces()
     nodes.start()
     nodes.stop()
-    assert nodes.run() == Known({}, UNKNOWN)
+    assert nodes.run() == Known({}, (UNKNOWN,))
 
 
 def test_programs_of_xla_are_known_by_instruction(
@@ -125,6 +125,22 @@ def test_programs_of_xla_are_known_by_instruction(
     served = {(str(part.phase), part.layer) for parts in instructions.values() for part in parts}
     assert served >= {("forward", "a"), ("backward", "a"), ("forward", "b"), ("backward", "b")}
     assert losses + fit(made) == expected
+
+
+def test_a_program_that_cannot_be_had_again_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(model: Any) -> list[bytes]:
+        raise ValueError("no memory")
+
+    monkeypatch.setattr(private_nvtx, "has_gpu", lambda: True)
+    monkeypatch.setattr(private_nvtx, "compiled_programs", refuse)
+    made = net(jit_compile=False)
+    nodes = NodePlaces()
+    nodes.start()
+    fit(made)
+    nodes.stop()
+    known = nodes.run(made)
+    assert [text for text in known.warnings if "no memory" in text] == list(known.warnings) != []
+    assert layers_of(tsl.read(known.places), "MatMul")
 
 
 def test_a_shape_that_is_left_open_is_not_compiled_anew() -> None:

@@ -34,7 +34,10 @@ BATCHES, BATCH = 6, 4
 PROGRAM = """
 import warnings
 import keras, numpy as np, tensorflow as tf, hroof
+from hroof_keras.tsl import keep_thunks_apart
 from launches import launch
+
+assert keep_thunks_apart() == ""  # XLA would end the process over an option that it does not have
 
 class Look(keras.layers.Layer):
     '''A stand-in for a kernel, launched by whichever thread runs the node.'''

@@ -7,18 +7,20 @@ annotations. What a tool hears of them is tested with the full wheel (``nox -s t
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Iterator
 from ctypes.util import find_library
 from typing import Any
 
 import pytest
 
+pytest.importorskip("keras")
 pytest.importorskip("tensorflow")
 
 import tensorflow as tf
 
 from hroof.collect import nvtx, tsl
-from hroof_keras import private, private_nvtx
+from hroof_keras import private, private_nvtx, startup
 from hroof_keras.tsl import (
     GROWTH,
     XLA_FLAGS,
@@ -226,6 +228,27 @@ def test_an_option_that_xla_does_not_know_is_not_given(monkeypatch: pytest.Monke
     environment: dict[str, str] = {}
     assert "has no option" in keep_thunks_apart(environment)
     assert environment == {}
+
+
+def test_a_program_that_is_only_marked_is_asked_to(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in (("_watches", []), ("marks_only", lambda: True)):
+        monkeypatch.setattr(startup, name, value)
+    monkeypatch.setattr(startup.Watch, "start", lambda watch: None)
+    monkeypatch.setenv(XLA_FLAGS, "--xla_cpu_use_mkl_dnn=true")
+    startup.watch_program(lambda: None)
+    assert os.environ[XLA_FLAGS] == f"--xla_cpu_use_mkl_dnn=true {ASKED}"
+    assert capsys.readouterr().err == ""
+    startup._watches.clear()
+    monkeypatch.setenv(XLA_FLAGS, "flags.txt")
+    startup.watch_program(lambda: None)
+    assert "cannot be told apart: XLA_FLAGS names a file" in capsys.readouterr().err
+    startup._watches.clear()
+    monkeypatch.setattr(startup, "marks_only", lambda: False)
+    monkeypatch.delenv(XLA_FLAGS)
+    startup.watch_program(lambda: None)
+    assert XLA_FLAGS not in os.environ
 
 
 @pytest.mark.parametrize(
