@@ -65,6 +65,10 @@ class Neighbours:
             return Place(Phase.DATA, None, "neighbour")
         return self._of_consumers(name)
 
+    def is_backward(self, name: str) -> bool:
+        """Whether a node depends on a gradient."""
+        return name in self._after_backward
+
     # --- What depends on what ---
 
     def _with(self, phase: Phase, *, in_layer: bool = False) -> set[str]:

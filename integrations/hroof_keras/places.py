@@ -12,12 +12,14 @@ from hroof_keras.layers import LayerMap
 from hroof_keras.names import NOWHERE, Names, Place, Rule, part_of_function, place_of_name
 from hroof_keras.neighbours import Neighbours
 from hroof_keras.nodes import Node
-from hroof_keras.updates import Updates
+from hroof_keras.updates import Updates, owners
 
 __all__ = ["NOWHERE", "Place", "Places", "Rule", "place_of_name"]
 
 _FUSED = re.compile(r"Fused(MatMul|BatchMatMul|Conv|DepthwiseConv|BatchNormEx)")
 """Products and convolutions with what follows them in one op, which bears the name of the last."""
+
+_PRODUCT = re.compile(r"MatMul|Conv[123]D|DepthwiseConv|Einsum")
 
 _LONGEST = 4
 """Ops that are fused into a product, one after the other."""
@@ -65,9 +67,9 @@ class Places:
     def _place(self, name: str, op: str) -> Place:
         if name not in self._named:
             return self._names.place(name) or NOWHERE
-        fused = self._of_weights(name) or self._of_product(name, op)
-        if fused is not None:
-            return fused
+        read = self._of_weights(name) or self._of_product(name, op) or self._of_variable(name)
+        if read is not None:
+            return read
         named = self._named[name]
         by_hand = named is None and name in self._neighbours.updates
         if by_hand or (named is not None and named.phase is Phase.OPTIMIZER):
@@ -88,7 +90,38 @@ class Places:
         place = self._named.get(read) if read is not None else None
         if place is None or place.layer is None or place == self._named[name]:
             return None
-        return Place(place.phase, place.layer, "fused")
+        backward = self._is_backward(name)
+        phase = Phase.BACKWARD if backward else place.phase
+        return Place(phase, place.layer, "fused", place.recompute)
+
+    def _is_backward(self, name: str) -> bool:
+        named = self._named[name]
+        return (
+            self._neighbours.is_backward(name) if named is None else named.phase is Phase.BACKWARD
+        )
+
+    def _of_variable(self, name: str) -> Place | None:
+        """A product outside every scope belongs to the layer whose variable it reads: that layer is recomputed."""
+        node, named = self._flow.nodes[name], self._named[name]
+        if not _PRODUCT.search(node.op) or (named is not None and named.layer is not None):
+            return None
+        reads = [read for t in node.inputs if (read := self._flow.weight_read(t)) is not None]
+        layers = {self._owners.get(self._flow.variable(read) or "") for read in reads} - {None}
+        if len(layers) != 1 or (named is not None and named.phase is not Phase.BACKWARD):
+            return None
+        backward = self._is_backward(name)
+        phase = Phase.BACKWARD if backward else Phase.FORWARD
+        return Place(phase, layers.pop(), "variable", backward and named is None)
+
+    @cached_property
+    def _owners(self) -> dict[str, int]:
+        """Layers of variables, by the reads whose names tell."""
+
+        def of_name(name: str) -> int | None:
+            place = self._named[name]
+            return place.layer if place is not None and place.phase is Phase.FORWARD else None
+
+        return owners(self._layers, self._flow, of_name)
 
     def _of_product(self, name: str, op: str) -> Place | None:
         """In a graph as it was traced: an op that runs as part of a product belongs where that is."""

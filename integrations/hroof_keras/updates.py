@@ -35,7 +35,7 @@ class Updates:
         self._flow = flow
         self._ops = ops
         self._layer_of = layer_of
-        self._variables = self._owners()
+        self._variables = owners(layers, flow, lambda name: None if name in ops else layer_of(name))
         own = {name: self._own(name) for name in ops}
         self._own_layers = {name: layer for name, layer in own.items() if layer is not None}
         takes = self._spread(self._from_outside, flow.inputs, flow.consumers)
@@ -46,24 +46,6 @@ class Updates:
     def layer(self, name: str) -> int | None:
         """The layer that an op of an optimizer serves."""
         return self._found.get(name)
-
-    def _owners(self) -> dict[str, int]:
-        """The layer of every variable that layers read, by the node that gives its handle."""
-        readers: dict[str, list[int]] = {}
-        for name, node in self._flow.nodes.items():
-            if name in self._ops or not takes_variable(node):
-                continue
-            variable, layer = self._flow.variable(name), self._layer_of(name)
-            if variable is not None and layer is not None and layer >= 0:
-                readers.setdefault(variable, []).append(layer)
-        return {variable: self._holder(found) for variable, found in readers.items()}
-
-    def _holder(self, readers: list[int]) -> int:
-        """Of several layers that read a variable: the innermost of those around each other, else the first seen."""
-        for layer in readers:
-            if all(other in self._layers.lineage(layer) for other in readers):
-                return layer
-        return min(readers)
 
     def _own(self, name: str) -> int | None:
         variable = self._flow.variable(name)
@@ -132,3 +114,30 @@ class Updates:
             if len(layers) == 1:
                 for name in touching[variable]:
                     self._found[name] = min(layers)
+
+
+def owners(
+    layers: LayerMap, flow: Dataflow, layer_of: Callable[[str], int | None]
+) -> dict[str, int]:
+    """The layer of every variable that layers read, by the node that gives its handle.
+
+    Args:
+        layers: The layer map.
+        flow: The graph.
+        layer_of: Layer of a node, None where it has none or does not count.
+    """
+    readers: dict[str, list[int]] = {}
+    for name, node in flow.nodes.items():
+        if takes_variable(node):
+            variable, layer = flow.variable(name), layer_of(name)
+            if variable is not None and layer is not None and layer >= 0:
+                readers.setdefault(variable, []).append(layer)
+    return {variable: _holder(layers, found) for variable, found in readers.items()}
+
+
+def _holder(layers: LayerMap, readers: list[int]) -> int:
+    """Of several layers that read a variable: the innermost of those around each other, else the first seen."""
+    for layer in readers:
+        if all(other in layers.lineage(layer) for other in readers):
+            return layer
+    return min(readers)

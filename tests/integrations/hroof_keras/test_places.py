@@ -138,6 +138,25 @@ class TestFused:
         found = places(layers, *self.NODES, relu)
         assert found.of("net/a/Relu") == Place(Phase.FORWARD, B, "fused")
 
+    def test_a_gradient_with_what_follows_it_is_backward(self, layers: LayerMap) -> None:
+        add = ("gradient_tape/net/a/add", "_FusedMatMul", "dy:0 net/b/half:0 dz:0")
+        found = places(layers, *self.NODES, add)
+        assert found.of("gradient_tape/net/a/add") == Place(Phase.BACKWARD, B, "fused")
+
+    def test_a_product_outside_every_scope_belongs_to_its_variable(self, layers: LayerMap) -> None:
+        found = places(
+            layers,
+            *self.NODES,
+            ("gradient_tape/net/a/dx", "Mul", ""),
+            ("r", "ReadVariableOp", "vb:0"),
+            ("MatMul", "MatMul", "gradient_tape/net/a/dx:0 r:0"),
+            ("MatMul_1", "MatMul", "x:0 r:0"),
+            ("Conv2D", "Conv2D", "x:0 y:0"),
+        )
+        assert found.of("MatMul") == Place(Phase.BACKWARD, B, "variable", recompute=True)
+        assert found.of("MatMul_1") == Place(Phase.FORWARD, B, "variable")
+        assert found.of("Conv2D").layer is None
+
     def test_a_norm_belongs_to_its_name(self, layers: LayerMap) -> None:
         """The gradient of a fused norm takes the norm's input where products take weights."""
         norm = ("gradient_tape/net/a/g", "FusedBatchNormGradV3", "dy:0 net/b/half:0 s:0")

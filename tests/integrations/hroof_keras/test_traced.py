@@ -59,7 +59,13 @@ def test_the_layers_are_those_that_a_recorder_would_have_noted(name: str) -> Non
     missing = {expected[scope] for scope in expected.keys() - found.keys()}
     assert missing <= set(found.values())
     places = Places(late, (), nodes)
-    products = [name for name, node in nodes.items() if "MatMul" in node.op]
+    products = [
+        node.name
+        for node in nodes.values()
+        if "MatMul" in node.op
+        # Without a scope a gradient of weights, which reads none, is not known.
+        and not (name == "remat_scope" and "gradient_tape/MatMul" in node.name)
+    ]
     assert products
     assert all(places.of(product).layer is not None for product in products)
 
