@@ -14,7 +14,6 @@ from typing import Literal
 
 import hroof
 from hroof import integration
-from hroof.cli import frameworks
 from hroof.cli.command import Arguments, Command, print_json
 from hroof.cli.frameworks import KERAS, KNOWN, Framework
 from hroof.errors import HroofError, MissingError
@@ -127,7 +126,6 @@ def _keras(installed: list[Framework]) -> list[Check]:
 
 def _integration(installed: list[Framework]) -> Integration | None:
     """The one whose devices and ceilings are looked at: importing both would take long."""
-    frameworks.quieten()
     try:
         return integration.load(installed[0].name) if installed else None
     except HroofError:

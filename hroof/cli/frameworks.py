@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import importlib.util
-import os
 from dataclasses import dataclass
 
 from hroof import integration
@@ -67,11 +66,6 @@ def default() -> Framework:
     return next((one for one in KNOWN if one.installed), KNOWN[0])
 
 
-def quieten() -> None:
-    """Let TensorFlow leave out its greeting, in a process that is hroof's own; the user's programs are not told."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
-
 def add_framework(parser: argparse.ArgumentParser) -> None:
     """``--framework``: by its own name, or that of its integration."""
     parser.add_argument(
@@ -89,7 +83,6 @@ def load(name: str | None) -> Integration:
     Raises:
         MissingError: It, or its framework, is not there.
     """
-    quieten()
     if name is None:
         chosen = default()
         if not chosen.installed:

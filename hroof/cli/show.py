@@ -61,6 +61,25 @@ def saved_machine(folder: Path) -> Machine | None:
     return Machine.load(path) if path.exists() else None
 
 
+def machine_of(folder: Path, profile: Profile, say: Say) -> Machine | None:
+    """The ceilings of a saved run: those beside it; else those that were measured here before. Never measures.
+
+    Raises:
+        ProfileError: Those beside it are damaged.
+    """
+    beside = saved_machine(folder)
+    if beside is not None:
+        return beside
+    found = known_machine(profile)
+    if found is not None:
+        say("hroof: the run holds no ceilings; using those that were measured here before.")
+        return found
+    from hroof.findings import no_ceilings_remedy
+
+    say(f"hroof: no ceilings are known, so nothing is judged. {no_ceilings_remedy(profile)}")
+    return None
+
+
 def at_its_clock(profile: Profile, machine: Machine | None) -> Machine | None:
     """The ceilings at the clock that the run's launches were profiled at."""
     from hroof import counters

@@ -9,10 +9,9 @@ from hroof import integration
 from hroof.integration import Capture, Stage, StepSink
 from hroof.profile import Profile
 from hroof.regions import marks_only
-from hroof_keras import private
+from hroof_keras import private_jax, private_steps
 from hroof_keras.executions import Execution
 from hroof_keras.steps import StepFinder
-
 
 COMPILED = (
     "With jit_compile=True Keras lets PyTorch compile the whole training step, in which its layers cannot be told "
@@ -31,7 +30,7 @@ def capture(steps: StepSink) -> Capture:
     chosen = backend()
     if chosen == "torch":
         return HandedOver(steps, integration.load("torch"))
-    if chosen == "jax" and not marks_only() and private.jax_can_be_profiled():
+    if chosen == "jax" and not marks_only() and private_jax.can_be_profiled():
         from hroof_keras.jax_capture import JaxCapture
 
         return JaxCapture(steps)
@@ -51,8 +50,8 @@ def capture(steps: StepSink) -> Capture:
 def in_use() -> bool:
     """Whether the program trains, or could train, something with Keras or TensorFlow."""
     if backend() == "tensorflow":
-        return private.has_trainable_variables()
-    return private.has_trainable_keras_variables()
+        return private_steps.has_trainable_variables()
+    return private_steps.has_trainable_keras_variables()
 
 
 def measures_for() -> tuple[str, ...]:

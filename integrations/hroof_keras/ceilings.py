@@ -11,6 +11,7 @@ from typing import Any
 from hroof.ceilings import host
 from hroof.errors import MissingError
 from hroof.integration import CeilingKernel, Device
+from hroof_keras import private_steps
 
 _VARIABLES = (
     "CUBLAS_*",
@@ -77,13 +78,12 @@ def _tensorflow() -> Any:
         MissingError: It is not installed, or broken.
     """
     try:
-        import tensorflow
+        return private_steps.import_tensorflow()
     except (ImportError, OSError) as error:
         raise MissingError(
             f"Ceilings of Keras programs are measured with TensorFlow's kernels, and it cannot be imported: {error}.",
             "Install it with: pip install tensorflow. Where PyTorch is installed: hroof ceilings --framework torch.",
         ) from error
-    return tensorflow
 
 
 def _usual_name(name: str) -> str:

@@ -9,7 +9,7 @@ from importlib import metadata
 from typing import Any
 
 from hroof.integration import Device, StepSink
-from hroof_keras import private
+from hroof_keras import private_steps
 
 STEPS_FOUND = (
     "Steps were found from executions of Keras' own loops, from train_on_batch and from optimizer.apply outside "
@@ -75,7 +75,7 @@ def settings(model: Any = None) -> dict[str, Any]:
         "image_data_format": keras.config.image_data_format(),
     }
     if backend == "tensorflow":
-        found |= private.thread_settings()
+        found |= private_steps.thread_settings()
     if model is not None:
         found |= _of_model(model)
     return found

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
-from hroof_keras import private
+from hroof_keras import private, private_steps
 
 
 class Kind(StrEnum):
@@ -147,7 +147,7 @@ def batch_begins(kind: Kind, source: Any, first: int, loop: Any) -> None:
         loop: The frame of the loop.
     """
     _drop_open(source)
-    model = private.model_of(source)
+    model = private_steps.model_of(source)
     at_once = int(getattr(model, "steps_per_execution", None) or 1)
     total = None if at_once == 1 else _total(source)
     planned = at_once if total is None or first >= total else min(at_once, total - first)
@@ -156,7 +156,7 @@ def batch_begins(kind: Kind, source: Any, first: int, loop: Any) -> None:
     if len(_thread.open) > 1:
         return
     unknown = planned > 1 and total is None and kind is Kind.TRAIN
-    _thread.before = private.optimizer_steps(model) if unknown else None
+    _thread.before = private_steps.optimizer_steps(model) if unknown else None
     for listener in _listeners:
         listener.begins(execution)
 
@@ -179,7 +179,7 @@ def _ran(execution: Execution) -> int:
     before, _thread.before = _thread.before, None
     if before is None:
         return execution.planned
-    after = private.optimizer_steps(private.model_of(execution.source))
+    after = private_steps.optimizer_steps(private_steps.model_of(execution.source))
     done = execution.planned if after is None else after - before
     return done if 0 < done <= execution.planned else execution.planned
 
@@ -354,7 +354,7 @@ def _apply(original: Any) -> Any:
     """An optimizer step of an eager loop; while a function is traced nothing is computed."""
 
     def apply(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        if private.is_traced():
+        if private_steps.is_traced():
             return original(optimizer, *args, **kwargs)
         return call_in_own_loop(Kind.TRAIN, optimizer, lambda: original(optimizer, *args, **kwargs))
 

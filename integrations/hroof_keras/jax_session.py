@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hroof_keras import private
+from hroof_keras import private_jax, private_steps
 from hroof_keras.events import BEGIN, END, Recorded, read_events
 from hroof_keras.jax_space import read_space
 
@@ -32,12 +32,12 @@ class JaxSession:
         Raises:
             MissingError: The profiler of JAX is not where hroof looks for it.
         """
-        if private.jax_profiler_runs():
+        if private_jax.profiler_runs():
             self.foreign = RUNNING
             return
-        private.synchronize()
-        self._session = private.jax_profiler_session()
-        self._unwatch = private.before_jax_profiling(self._give_way)
+        private_steps.synchronize()
+        self._session = private_jax.profiler_session()
+        self._unwatch = private_jax.before_profiling(self._give_way)
 
     def begin_step(self) -> None:
         """A step begins; of two beginnings the later one counts."""
@@ -49,8 +49,8 @@ class JaxSession:
 
     def _mark(self, name: str) -> None:
         if self._session is not None:
-            private.synchronize()
-            private.jax_mark(name)
+            private_steps.synchronize()
+            private_jax.mark(name)
 
     def _give_way(self) -> None:
         """The program starts a profiler of its own: keep what was seen."""
@@ -64,7 +64,7 @@ class JaxSession:
         if session is None:
             return
         self._unwatch()
-        private.synchronize()
+        private_steps.synchronize()
         self._kept = session.stop()
 
     def stop(self) -> Recorded:

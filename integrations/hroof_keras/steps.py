@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from hroof.integration import Stage, StepSink
-from hroof_keras import executions, private
+from hroof_keras import executions, private_steps
 from hroof_keras.executions import Execution, Kind
 
 _CAPTURED = (Stage.COUNT, Stage.TIME)
@@ -116,8 +116,8 @@ class StepFinder:
     def _note(self, execution: Execution) -> None:
         self.executions += 1
         if self._model() is None:
-            model = private.model_of(execution.source) or execution.source
-            self._model = weakref.ref(model) if private.is_model(model) else _nobody
+            model = private_steps.model_of(execution.source) or execution.source
+            self._model = weakref.ref(model) if private_steps.is_model(model) else _nobody
 
     def fails(self, execution: Execution) -> None:
         """It is no step."""

@@ -9,7 +9,7 @@ from hroof.integration import Device, Stage, StepSink
 from hroof.profile import Profile
 from hroof.regions import MARKS_ONLY, marks_only
 from hroof.units import Phase, Source
-from hroof_keras import private
+from hroof_keras import private_steps
 from hroof_keras.description import STEPS_FOUND, described
 from hroof_keras.executions import Execution
 from hroof_keras.spans import Span, Spans
@@ -30,7 +30,7 @@ class WallCapture:
         self._region = steps
         self._only_marks = marks_only()
         self._finder = StepFinder(steps, self)
-        self._spans = Spans(steps, private.synchronize)
+        self._spans = Spans(steps, private_steps.synchronize)
         self._finder.start()
 
     def stage(self, stage: Stage) -> None:

@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 
 from hroof.integration import Device
-from hroof_keras import description, private
+from hroof_keras import description, private_steps
 from tests.integrations.hroof_keras import tiny
 
 DEVICE = Device("cpu", "chip", facts={"threads": 2})
@@ -70,7 +70,7 @@ def test_mixed_precision_is_that_of_the_model() -> None:
 
 
 def test_threads_are_those_of_the_executor() -> None:
-    found = private.thread_settings()
+    found = private_steps.thread_settings()
     assert set(found) == {"inter_op_threads", "intra_op_threads"}
     assert all(isinstance(number, int) and number >= 0 for number in found.values())
 

@@ -67,6 +67,7 @@ def test_without_a_framework_nothing_works(
     def load(name: str) -> None:
         raise MissingError("It is not there.", "pip install 'hroof[torch]'.")
 
+    lets_seem(monkeypatch, installed={"torch"})
     monkeypatch.setattr(integration, "load", load)
     done = hroof("doctor")
     assert done.status == 6

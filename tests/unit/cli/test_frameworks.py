@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import os
 import sys
 from importlib.metadata import PackageNotFoundError
 from types import ModuleType
@@ -74,17 +73,6 @@ def test_the_version_is_that_of_whichever_distribution(monkeypatch: pytest.Monke
     monkeypatch.setattr("importlib.metadata.version", version)
     assert KERAS.version == "2.0"
     assert TORCH.version == "installed, version unknown"
-
-
-def test_tensorflow_is_told_to_be_quiet_unless_somebody_has_decided(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
-    frameworks.quieten()
-    assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0"
-    monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
-    frameworks.quieten()
-    assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "2"
 
 
 def test_each_has_an_integration_of_its_name() -> None:

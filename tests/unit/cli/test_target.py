@@ -34,7 +34,8 @@ def test_the_environment_says_what_to_do(tmp_path: Path) -> None:
     assert env["A"] == "b"
     assert env["HROOF_OUT"] == str(tmp_path / "out")
     start = json.loads(env["HROOF_START"])
-    assert start == {"skip": 2, "steps": 4, "name": "n", "frameworks": ["torch"]}
+    frameworks = ["keras", "tensorflow", "torch"]
+    assert start == {"skip": 2, "steps": 4, "name": "n", "frameworks": frameworks}
     assert env["PYTHONPATH"] == str(START_FOLDER)
 
 
