@@ -34,7 +34,13 @@ HOW = {
 }
 
 _SAME_NAMES = (
-    "JAX names scopes after layers without telling layers of one name in one place apart, so these share one row: {}."
+    "JAX names scopes after layers and does not tell layers of one name in one place apart; their work is "
+    "reported under the layer around them: {}."
+)
+
+_EAGER = (
+    "The model runs eagerly: JAX compiles each op by itself and names no layers, so work and times are known, but "
+    "neither phases nor layers. Leave run_eagerly out of compile()."
 )
 
 
@@ -195,6 +201,8 @@ class JaxCapture:
                 f"{overlap.factor:.2f} instructions ran at once on average: times per layer are busy times, which add "
                 "up to more than the step and contain the wait for shared cores and memory."
             )
+        if getattr(self._finder.model, "run_eagerly", False):
+            warnings.append(_EAGER)
         if self._layers.ambiguous:
             warnings.append(_SAME_NAMES.format(", ".join(self._layers.ambiguous)))
         foreign = next((session.foreign for session in self._kept if session.foreign), "")
@@ -267,4 +275,3 @@ def _without_time(row: dict[str, Any]) -> dict[str, Any]:
     """A row of a run that ended before a step was timed."""
     missing = Source.MISSING.value
     return {**row, "start": math.nan, "duration": math.nan, "source_time": missing}
-

@@ -14,9 +14,18 @@ from typing import Any
 
 import keras
 
-from hroof_keras import private
+from hroof_keras import private, private_jax
 from hroof_keras.jax_names import path_of
 from hroof_keras.layers import LayerMap, Mark
+
+
+class _Frame:
+    """A layer whose call is under way on this thread: its number once it has one, and its scopes."""
+
+    __slots__ = ("layer", "number", "path")
+
+    def __init__(self, layer: Any, number: int | None, path: tuple[str, ...]) -> None:
+        self.layer, self.number, self.path = layer, number, path
 
 
 class JaxRecorder:
@@ -35,6 +44,7 @@ class JaxRecorder:
         """Watch from now on; safe to call twice."""
         if not self._undo:
             self._replace(keras.Operation, "__call__", self._operation_call)
+            self._replace(keras.Layer, "stateless_call", self._stateless_call)
             for kind in private.optimizer_classes():
                 self._replace(kind, "apply", self._optimizer_apply)
 
@@ -71,6 +81,21 @@ class JaxRecorder:
 
         return __call__
 
+    def _stateless_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """A step calls its model so, without a scope for the model itself."""
+
+        @functools.wraps(original)
+        def stateless_call(model: Any, /, *args: Any, **kwargs: Any) -> Any:
+            frames = self._frames()
+            path = frames[-1].path if frames else ()
+            frames.append(_Frame(model, None, path))
+            try:
+                return original(model, *args, **kwargs)
+            finally:
+                frames.pop()
+
+        return stateless_call
+
     def _optimizer_apply(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def apply(optimizer: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -79,25 +104,38 @@ class JaxRecorder:
 
         return apply
 
-    def _frames(self) -> list[tuple[Any, int, tuple[str, ...]]]:
-        """The layers under way on this thread: each with its number and its path."""
+    def _frames(self) -> list[_Frame]:
         if not hasattr(self._local, "frames"):
             self._local.frames = []
-        frames: list[tuple[Any, int, tuple[str, ...]]] = self._local.frames
+        frames: list[_Frame] = self._local.frames
         return frames
 
-    def _entered(
-        self, layer: Any, frames: list[tuple[Any, int, tuple[str, ...]]]
-    ) -> tuple[Any, int, tuple[str, ...]]:
-        holder, parent, outer = frames[-1] if frames else (None, None, ())
-        number = self._layers.at(layer, parent, holder)
-        if not private.jax_traces():
-            return layer, number, outer
-        scopes = path_of(private.jax_scopes()).scopes
-        begun_anew = scopes[: len(outer)] != outer
-        path = (*outer, *scopes) if begun_anew else scopes
-        self._layers.note("/".join(path), Mark("layer", number))
-        return layer, number, path
+    def _entered(self, layer: Any, frames: list[_Frame]) -> _Frame:
+        outer = frames[-1].path if frames else ()
+        if not private_jax.traces() or private_jax.is_symbolic():
+            return _Frame(layer, None, outer)
+        frame = _Frame(layer, None, _path(outer))
+        number = self._number([*frames, frame])
+        self._layers.note("/".join(frame.path), Mark("layer", number))
+        return frame
+
+    def _number(self, frames: list[_Frame]) -> int:
+        """The number of the innermost layer; layers around it are learnt by this."""
+        frame, around = frames[-1], frames[:-1]
+        if frame.number is None:
+            # A model that is called in a step, and then calls itself, is one layer.
+            around = [outer for outer in around if outer.layer is not frame.layer]
+            parent = self._number(around) if around else None
+            frame.number = self._layers.at(
+                frame.layer, parent, around[-1].layer if around else None
+            )
+        return frame.number
+
+
+def _path(outer: tuple[str, ...]) -> tuple[str, ...]:
+    """The scopes that are open; behind those of the layers around, where JAX has begun anew."""
+    scopes = path_of(private_jax.scopes()).scopes
+    return scopes if scopes[: len(outer)] == outer else (*outer, *scopes)
 
 
 def learn_model(layers: LayerMap, model: Any) -> None:

@@ -117,7 +117,9 @@ def _value(stat: Mapping[str, Any], names: Mapping[int, str]) -> Any:
         return names.get(stat["reference"], "")
     if "unsigned" in stat:
         return unsigned(stat["unsigned"])
-    return next((stat[kind] for kind in ("text", "signed", "double", "bytes") if kind in stat), None)
+    return next(
+        (stat[kind] for kind in ("text", "signed", "double", "bytes") if kind in stat), None
+    )
 
 
 _NUMBERED = re.compile(r"\((\d+)\)$")
