@@ -78,17 +78,7 @@ def _machine(arguments: Arguments, profile: Profile, say: Say) -> Machine | None
     """As asked; else that of the run; else one that was measured here before. Never measures."""
     if arguments.machine is not None:
         return _doubted(Machine.load(arguments.machine))
-    beside = arguments.folder / show.MACHINE
-    if beside.exists():
-        return Machine.load(beside)
-    found = show.known_machine(profile)
-    if found is not None:
-        say("hroof: the run holds no ceilings; using those that were measured here before.")
-        return found
-    from hroof.findings import no_ceilings_remedy
-
-    say(f"hroof: no ceilings are known, so nothing is judged. {no_ceilings_remedy(profile)}")
-    return None
+    return show.machine_of(arguments.folder, profile, say)
 
 
 def _doubted(machine: Machine) -> Machine:

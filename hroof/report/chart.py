@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from hroof.report.drawing import Drawing
 from hroof.report.look import FAINT, INK, MUTED, PAPER, printable, subtitle
 from hroof.report.machine_drawing import MachineDrawing, SweepArtists, SweepDrawing
 from hroof.report.machine_scene import sweep_scene
-from hroof.report.scene import Spot, compose, spot
+from hroof.report.scene import Scene, Spot, compose, spot
 from hroof.roofline import Point, points
 from hroof.units import MemoryLevel
 
@@ -32,11 +32,13 @@ __all__ = [
     "Artists",
     "Spot",
     "SweepArtists",
+    "composed",
     "draw_file",
     "figure",
     "machine_figure",
     "machine_roofline",
     "roofline",
+    "save",
     "svg",
     "sweep",
 ]
@@ -83,6 +85,30 @@ def roofline(
         axes = _axes() if ax is None else ax
         drawing = Drawing(scene, axes, _renderer(axes))
         return drawing.draw(title or "Hierarchical Roofline", subtitle(machine))
+
+
+def composed(
+    spots: Sequence[Spot],
+    machine: Machine | None,
+    make: Callable[[Scene, Axes, Any], Drawing],
+    title: str,
+    about: str,
+) -> Artists:
+    """Draw a Roofline in another manner, on a figure of its own.
+
+    Args:
+        spots: Groups of launches.
+        machine: Its ceilings; None: no roofs.
+        make: Makes the drawing from the scene, the axes and a renderer.
+        title: Heading.
+        about: What stands below it.
+
+    Raises:
+        MissingError: matplotlib is not installed.
+    """
+    with _style():
+        axes = _axes()
+        return make(compose(spots, machine), axes, _renderer(axes)).draw(title, about)
 
 
 def machine_roofline(machine: Machine, *, ax: Axes | None = None) -> Artists:
@@ -178,6 +204,16 @@ def machine_figure(machine: Machine) -> Artists:
         roofs = machine_roofline(machine, ax=both.add_axes((0.068, 0.5, 0.725, 0.44)))
         sweep(machine, ax=both.add_axes((0.068, 0.09, 0.725, 0.3)))
     return roofs
+
+
+def save(drawn: Figure, path: str | Path) -> Path:
+    """Write a figure in hroof's look into a file.
+
+    Raises:
+        UsageError: The ending is none of png, svg and pdf.
+        OutputError: It cannot be written there.
+    """
+    return _save(drawn, Path(path), _kind(path))
 
 
 def _kind(path: str | Path) -> str:

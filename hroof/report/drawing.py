@@ -246,7 +246,7 @@ class Drawing:
 
     def _marker(self, index: int, one: Spot, level: MemoryLevel) -> Any:
         """One marker; short ones lie above long ones."""
-        colour, hollow = self.colours[one.group], is_open(one, level)
+        colour, hollow = self.colours[one.group], self._hollow(one, level)
         x, y = self._pixel(one.intensity[level], one.rate)
         half = self._radius(index)
         self.layout.take(Box(x - half, y - half, x + half, y + half))
@@ -261,6 +261,10 @@ class Drawing:
             zorder=4 + index / (10 * len(self.scene.spots)),
             gid=f"point-{index}-{level}",
         )
+
+    def _hollow(self, one: Spot, level: MemoryLevel) -> bool:
+        """Whether a marker is not filled."""
+        return is_open(one, level)
 
     def _radius(self, index: int) -> float:
         """Half the width of a marker in pixels."""

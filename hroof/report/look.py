@@ -23,6 +23,7 @@ PHASE_COLOURS = {
 }
 """Okabe and Ito's colours, which people with any colour vision tell apart."""
 
+LEVELS_HEADING = "Bytes by memory level"
 SHAPES = {MemoryLevel.L1: "o", MemoryLevel.L2: "s", MemoryLevel.L3: "D", MemoryLevel.DRAM: "^"}
 
 _LARGEST, _SMALLEST, _SAME = 320.0, 16.0, 64.0
@@ -107,7 +108,7 @@ def legend(scene: Scene) -> list[Key]:
     keys += [Key(short(n, 24), "o", c) for n, c in found.items() if c != _GREY or named == "Phase"]
     if named != "Phase" and _GREY in found.values():
         keys.append(Key("other groups", "o", _GREY))
-    keys.append(Key("Bytes by memory level"))
+    keys.append(Key(LEVELS_HEADING))
     keys += [_level(level, source) for level in scene.levels for source in _sources(scene, level)]
     return [*keys, *_sizes(scene.spots)]
 

@@ -41,7 +41,7 @@ def test_the_overview_names_every_verb(capsys: pytest.CaptureFixture[str]) -> No
     text = capsys.readouterr().out
     assert all(command.help in text for command in commands())
     names = [command.name for command in commands()]
-    assert names == ["run", "report", "import", "ceilings", "count", "doctor", "demo"]
+    assert names == ["run", "report", "compare", "import", "ceilings", "count", "doctor", "demo"]
     assert len(VERBS) == len(names)
 
 
