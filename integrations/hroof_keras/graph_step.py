@@ -106,6 +106,6 @@ def _from_neighbours(node: Node, flow: Flow, run: int) -> Specs:
     return tuple(flow.spec(tensor, run) for tensor in node.inputs)
 
 
-def signature(event: Event) -> tuple[str, ...]:
+def signature(event: Event) -> tuple[object, ...]:
     """What an op of another step must have in common to be the same one."""
-    return ("pipeline", event.name) if event.pipeline else (event.name,)
+    return (event.pipeline, event.name, event.shapes)

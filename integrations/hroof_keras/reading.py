@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 from hroof.attribution import Counted, Timed, join
@@ -24,7 +24,7 @@ class Read:
         steps: The steps.
         timed: Ops of the steps, in order.
         device_work: What each of them started on a device.
-        counted: Their work, in the same order.
+        counted: Their work, each once: steps that execute the same with the same shapes share it.
         unlinked: (step, device work whose op is not known).
         by_rule: Seconds by the rule that placed them.
     """
@@ -55,6 +55,7 @@ class Reader:
         self._graph = graph
         self._xla = xla
         self._eager = eager
+        self._repeated = _Repeated()
 
     def read(self, recorded: Recorded) -> Read:
         """The whole steps of a profile."""
@@ -94,7 +95,8 @@ class Reader:
             started.append(pieces)
         join(timed, counted)
         found.timed += timed
-        found.counted += counted
+        new = {id(work) for work in counted} - {id(work) for work in found.counted}
+        found.counted += [work for work in counted if id(work) in new]
         found.device_work += started
         found.unlinked += [(number, piece) for piece in device.unlinked]
         for event, work in zip(host, counted, strict=False):
@@ -104,11 +106,19 @@ class Reader:
     def _counted(self, events: Sequence[Event], shapes: Sequence[str]) -> list[Counted]:
         """Work in the order of the events; that of graphs is counted together, since shapes flow through them."""
         eager = [event for event in events if event.kind == "eager" and self._eager]
-        of_eager = dict(zip(eager, self._eager.counted(eager, shapes), strict=True))
-        graph = [event for event in events if event.kind != "hlo" and event not in of_eager]
-        of_graph = dict(zip(graph, self._graph.counted(graph), strict=True))
-        known = of_eager | of_graph
-        return [known[event] if event in known else self._xla.counted(event) for event in events]
+        known = dict(zip(eager, self._eager.counted(eager, shapes), strict=True))
+        whole = [event for event in events if event.kind in ("op", "hlo") and not event.pipeline]
+        known |= self._repeated.of(whole) or self._repeated.keep(whole, self._executed(whole))
+        rest = [event for event in events if event not in known]
+        known |= zip(rest, self._executed(rest), strict=True)
+        return [known[event] for event in events]
+
+    def _executed(self, events: Sequence[Event]) -> list[Counted]:
+        graph = [event for event in events if event.kind != "hlo"]
+        known = dict(zip(graph, self._graph.counted(graph), strict=True))
+        return [
+            self._xla.counted(event) if event.kind == "hlo" else known[event] for event in events
+        ]
 
     def _rule(self, event: Event, work: Counted) -> str:
         if event.kind == "hlo":
@@ -116,6 +126,39 @@ class Reader:
         if event.kind == "eager" and self._eager:
             return "none" if work.layer is None and work.phase is Phase.OTHER else "call"
         return self._graph.place(event).rule
+
+
+class _Repeated:
+    """The work of the first step, for later ones that execute the same nodes equally often with equal shapes."""
+
+    def __init__(self) -> None:
+        self._works: dict[Hashable, list[Counted]] = {}
+
+    def keep(self, events: Sequence[Event], works: Sequence[Counted]) -> dict[Event, Counted]:
+        """Keep the work of a step, if none is kept yet."""
+        if not self._works:
+            for event, work in zip(events, works, strict=True):
+                self._works.setdefault(_alike(event), []).append(work)
+        return dict(zip(events, works, strict=True))
+
+    def of(self, events: Sequence[Event]) -> dict[Event, Counted]:
+        """The work of a step that does what the kept one did; nothing for any other."""
+        runs: dict[Hashable, list[Event]] = {}
+        for event in events:
+            runs.setdefault(_alike(event), []).append(event)
+        if {key: len(found) for key, found in runs.items()} != {
+            key: len(works) for key, works in self._works.items()
+        }:
+            return {}
+        return {
+            event: work
+            for key, found in runs.items()
+            for event, work in zip(found, self._works[key], strict=True)
+        }
+
+
+def _alike(event: Event) -> Hashable:
+    return (event.kind, event.name, event.op, event.shapes, event.hlo_program)
 
 
 def _timed(step: int, work: Counted, event: Event, own: int, origin: int) -> Timed:

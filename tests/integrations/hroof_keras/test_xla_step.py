@@ -189,3 +189,40 @@ def test_steps_without_events_are_steps(read: Callable[[Recorded], Read]) -> Non
 def test_without_steps_nothing_is_read(read: Callable[[Recorded], Read]) -> None:
     found = read(Recorded((Event("a", "Mul", 1, 2),)))
     assert (found.steps, found.timed, found.origin) == ([], [], 0)
+
+
+def test_steps_that_do_the_same_share_their_work(read: Callable[[Recorded], Read]) -> None:
+    """Also where what runs at once runs in another order, and other threads prepare other things."""
+    one = [Event("a", "NoOp", 1, 2), Event("b", "Identity", 3, 4), Event("a", "NoOp", 5, 6)]
+    two = [Event("b", "Identity", 51, 52), Event("a", "NoOp", 53, 54), Event("a", "NoOp", 55, 56)]
+    ahead = Event("c", "NoOp", 57, 58, pipeline=True)
+    found = read(Recorded((*one, *two, ahead), ((0, 50), (50, 99)), (1, 1)))
+    assert [op.op for op in found.timed] == [
+        "NoOp",
+        "Identity",
+        "NoOp",
+        "Identity",
+        "NoOp",
+        "NoOp",
+        "NoOp",
+    ]
+    assert len(found.counted) == 4
+    assert [op.ordinal for op in found.timed] == [0, 0, 1, 0, 0, 1, 0]
+    works = [op.counted for op in found.timed]
+    assert works[:3] == [works[4], works[3], works[5]]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        [Event("a", "NoOp", 51, 52)],
+        [Event("a", "NoOp", 51, 52), Event("a", "NoOp", 53, 54), Event("b", "NoOp", 55, 56)],
+        [Event("a", "NoOp", 51, 52, shapes=(None,)), Event("a", "NoOp", 53, 54)],
+    ],
+)
+def test_steps_that_differ_are_counted_each(
+    other: list[Event], read: Callable[[Recorded], Read]
+) -> None:
+    one = [Event("a", "NoOp", 1, 2), Event("a", "NoOp", 3, 4)]
+    found = read(Recorded((*one, *other), ((0, 50), (50, 99)), (1, 1)))
+    assert len(found.counted) == len(found.timed) == len(one) + len(other)
