@@ -11,8 +11,8 @@ from hroof.integration import CeilingKernel, Device
 from hroof.units import MemoryLevel
 from hroof_keras.ceilings_dram import dram_kernels
 from hroof_keras.ceilings_launch import launch_kernels
-from hroof_keras.ceilings_loops import FLOAT, Fold, Mix
-from hroof_keras.ceilings_memory import Memory
+from hroof_keras.ceilings_loops import FLOAT, MIXES, REWRITE, Fold, Mix
+from hroof_keras.ceilings_memory import Memory, Walker
 from hroof_keras.ceilings_peaks import peak_kernels
 from hroof_keras.ceilings_xla import (
     Prepared,
@@ -21,12 +21,11 @@ from hroof_keras.ceilings_xla import (
     begin,
     evidence,
     filled,
-    on_cpu,
     scalar,
 )
 
-_TRAFFIC = {MemoryLevel.L1: 600e6, MemoryLevel.L2: 200e6, MemoryLevel.L3: 64e6}
-"""Bytes per thread and call: some two milliseconds, long against the call and the meeting of few threads."""
+_TRAFFIC = {MemoryLevel.L1: 300e6, MemoryLevel.L2: 100e6, MemoryLevel.L3: 32e6}
+"""Bytes per thread and call: about a millisecond, long against the call and the meeting of few threads."""
 _NEAR_PARTS = (81, 27, 9)
 _NEAR_WIDTH = 1024
 """Floats of a slice at least: shorter ones end before the processor has got going."""
@@ -35,19 +34,7 @@ BLOCK = Fold.apart(9, 912)
 BLOCKS = (Fold.apart(27, 1200), BLOCK)
 """130 kB a turn where a set is several of them: then the turn itself costs next to nothing."""
 _FEWEST_BLOCKS = 4
-_ROW = 4096
-"""Floats of a row that a mix writes in one turn."""
-_HALF = 0.5
 _READ = "Reads are counted; every thread has memory of its own."
-_BOTH = "Reads and writes in place are counted; every thread has memory of its own."
-_WRITE_ALLOCATE = (
-    "tensor bytes: a line that is read only because it is written (write-allocate) is not counted."
-)
-REWRITE = Mix("", 0, _BOTH)
-MIXES = (
-    Mix("copy", 1, f"One read and one write, {_WRITE_ALLOCATE}"),
-    Mix("triad", 2, f"Two reads and one write, {_WRITE_ALLOCATE}"),
-)
 
 
 def kernels(device: Device) -> Iterator[CeilingKernel]:
@@ -80,9 +67,9 @@ def read_kernels(sets: WorkingSets, team: Team) -> Iterator[CeilingKernel]:
             yield near_kernel(size, team)
         return
     for block, sizes in _blocks(sets).items():
-        memory = Memory(team, block, max(sizes))
+        walker = Walker(Memory(team, block.row, max(sizes)), block)
         for size in sizes:
-            yield far_kernel(sets.level, size, memory)
+            yield walked(walker, sets.level, size // block.nbytes, block.nbytes)
 
 
 def _blocks(sets: WorkingSets) -> dict[Fold, list[int]]:
@@ -116,18 +103,16 @@ def near_fold(floats: int) -> Fold:
     return next((fold for fold in folds if fold.width >= _NEAR_WIDTH), folds[-1])
 
 
-def far_kernel(level: MemoryLevel, size: int, memory: Memory) -> CeilingKernel:
+def walked(walker: Walker, level: MemoryLevel, rows: int, row_bytes: int) -> CeilingKernel:
     """Read a set row by row, again and again."""
-    rows = size // memory.fold.nbytes
-    nbytes = rows * memory.fold.nbytes
     return CeilingKernel(
-        f"XLA fold {nbytes // 1024} KiB",
+        f"XLA fold {rows * row_bytes // 1024} KiB",
         "bandwidth",
-        lambda: memory.again(rows, _TRAFFIC[level]),
+        lambda: walker.again(rows, _TRAFFIC[level]),
         level=level,
-        threads=memory.team.threads,
+        threads=walker.team.threads,
         note=f"{_READ} Compiled by XLA.",
-        size=nbytes,
+        size=rows * row_bytes,
         how=evidence(),
     )
 
@@ -154,35 +139,20 @@ def mix_kernels(sets: WorkingSets, team: Team) -> Iterator[CeilingKernel]:
     rewrite = (REWRITE,) if sets.level is MemoryLevel.L3 else ()
     for mix in (*rewrite, *MIXES):
         for size in sets.sizes[:2]:
-            arrays = mix.sources + 1
-            rows = size // (_ROW * FLOAT * arrays)
-            if rows:
-                yield CeilingKernel(
-                    f"XLA {mix.variant or 'rewrite'} {rows * _ROW * FLOAT * arrays // 1024} KiB",
-                    "bandwidth",
-                    mixed(mix, rows, _TRAFFIC[sets.level], team),
-                    level=sets.level,
-                    threads=team.threads,
-                    note=f"{mix.note} Compiled by XLA.",
-                    variant=mix.variant,
-                    size=rows * _ROW * FLOAT * arrays,
-                )
+            memory = Memory(team, BLOCK.row, size, mix.arrays)
+            yield mixed(Walker(memory, mix), mix, sets.level, memory)
 
 
-def mixed(mix: Mix, rows: int, traffic: float, team: Team) -> Callable[[], Prepared]:
+def mixed(walker: Walker, mix: Mix, level: MemoryLevel, memory: Memory) -> CeilingKernel:
     """Write an array again and again, on every thread one of its own."""
-    nbytes = rows * _ROW * FLOAT * mix.passes
-    times = max(round(team.scaled(traffic) / nbytes), 1)
-
-    def prepare() -> Prepared:
-        import tensorflow
-
-        program = Program(mix.walk())
-        numbers = on_cpu(lambda: tensorflow.constant(_HALF)), scalar(times), scalar(rows)
-        calls = [
-            program.call(*(filled(rows, _ROW) for _ in range(mix.sources + 1)), *numbers)
-            for _ in range(team.threads)
-        ]
-        return team.together(calls), float(team.threads * times * nbytes)
-
-    return prepare
+    nbytes = memory.rows * memory.row * FLOAT * mix.arrays
+    return CeilingKernel(
+        f"XLA {mix.name} {nbytes // 1024} KiB",
+        "bandwidth",
+        lambda: walker.again(memory.rows, _TRAFFIC[level]),
+        level=level,
+        threads=walker.team.threads,
+        note=f"{mix.note} Compiled by XLA.",
+        variant=mix.variant,
+        size=nbytes,
+    )

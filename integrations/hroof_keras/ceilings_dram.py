@@ -1,113 +1,64 @@
-"""Kernels that measure the DRAM of a CPU with TensorFlow: XLA's loop on every thread, and ops on windows of memory."""
+"""Kernels that measure the DRAM of a CPU with TensorFlow: loops of XLA on every thread, an op that writes in place."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from hroof.ceilings.sizes import Windows
 from hroof.integration import CeilingKernel
 from hroof.units import MemoryLevel
-from hroof_keras.ceilings_loops import FLOAT, Fold
-from hroof_keras.ceilings_memory import Memory
-from hroof_keras.ceilings_xla import Prepared, Team, filled, on_cpu
+from hroof_keras.ceilings_loops import FLOAT, MIXES, REWRITE, Fold, Mix
+from hroof_keras.ceilings_memory import Memory, Walker
+from hroof_keras.ceilings_xla import Prepared, Team, constant, filled, on_cpu
 
 _BLOCK = Fold.apart(9, 912)
-_TRAFFIC = 16e6
-"""Bytes per thread and call: some two milliseconds."""
+_TRAFFIC = 8e6
+"""Bytes per thread and call: about a millisecond."""
 _FEWEST = 4
 """Windows, so that an op never meets one twice in a call."""
-_READ = "Reads are counted."
-_NEW = (
-    "One read and one write, into memory that TensorFlow takes for each result; a line that is read only because it is "
-    "written (write-allocate) is not counted."
-)
+_READ = "Reads are counted; every thread has memory of its own."
 _IN_PLACE = "Two reads and one write in place: nothing is read only because it is written."
 _TOO_LITTLE = " Too little free memory: some of it may come from a cache."
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Op:
-    """An op of TensorFlow on windows of DRAM.
-
-    Attributes:
-        name: What runs.
-        variants: The rates it measures: the ceiling itself (empty) and rates beside it.
-        arrays: How many windows a call takes.
-        passes: How many times the bytes of a window are read or written.
-        run: The op: TensorFlow, variables.
-        note: Which traffic is counted.
-    """
-
-    name: str
-    variants: tuple[str, ...]
-    arrays: int
-    passes: int
-    run: Callable[[Any, Sequence[Any]], object]
-    note: str
-
-
-OPS = (
-    Op("Sum", ("",), 1, 1, lambda tf, w: tf.raw_ops.Sum(input=w[0], axis=[0]), _READ),
-    Op(
-        "ResourceApplyGradientDescent",
-        ("", "triad"),
-        2,
-        3,
-        lambda tf, w: tf.raw_ops.ResourceApplyGradientDescent(
-            var=w[0].handle, alpha=0.0, delta=w[1]
-        ),
-        _IN_PLACE,
-    ),
-    Op("Mul", ("copy",), 1, 2, lambda tf, w: tf.raw_ops.Mul(x=w[0], y=1.0), _NEW),
-)
-
-
 def dram_kernels(windows: Windows, team: Team) -> Iterator[CeilingKernel]:
     """Read, and read and write, memory that has left the caches since it was last used."""
+    each = windows.count * windows.size // team.threads
+    memory = Memory(team, _BLOCK.row, each)
+    size = f"{windows.count * windows.size // 1024**2} MiB"
     doubt = "" if windows.enough else _TOO_LITTLE
-    plain = CeilingKernel(
-        f"XLA fold of {windows.count} × {windows.size // 1024**2} MiB",
-        "bandwidth",
-        reading(windows.count * windows.size, team),
-        level=MemoryLevel.DRAM,
-        threads=team.threads,
-        note=f"{_READ} Compiled by XLA.{doubt}",
-        how="measured" if windows.enough else "framework-reachable",
-    )
-    yield plain
-    walk = Walk(windows)
-    for op in OPS if windows.count >= _FEWEST else OPS[:1]:
-        kernel = dataclasses.replace(
-            plain,
-            name=f"{op.name} of {windows.count} × {windows.size // 1024**2} MiB",
-            prepare=operating(op, walk),
-            note=op.note + doubt,
+
+    def kernel(name: str, prepare: Callable[[], Prepared], note: str) -> CeilingKernel:
+        return CeilingKernel(
+            f"{name} {size}",
+            "bandwidth",
+            prepare,
+            level=MemoryLevel.DRAM,
+            threads=team.threads,
+            note=note + doubt,
+            how="measured" if windows.enough else "framework-reachable",
         )
-        for variant in op.variants:
-            yield dataclasses.replace(kernel, variant=variant)
+
+    yield kernel("XLA fold", passing(memory, _BLOCK), f"{_READ} Compiled by XLA.")
+    yield kernel("XLA rewrite", passing(memory, REWRITE), f"{REWRITE.note} Compiled by XLA.")
+    if windows.count >= _FEWEST:
+        yield kernel("ResourceApplyGradientDescent", descending(Walk(windows)), _IN_PLACE)
+    for mix in MIXES:
+        own = Memory(team, _BLOCK.row, each, mix.arrays)
+        beside = kernel(f"XLA {mix.name}", passing(own, mix), f"{mix.note} Compiled by XLA.")
+        yield dataclasses.replace(beside, variant=mix.variant)
 
 
-def reading(total: int, team: Team) -> Callable[[], Prepared]:
-    """Walk through memory of which every thread has its part, some rows in each call.
-
-    Args:
-        total: Bytes of all threads together.
-        team: The threads.
-    """
-    rows = max(total // team.threads // _BLOCK.nbytes, 2)
-
-    def prepare() -> Prepared:
-        memory = Memory(team, _BLOCK, rows * _BLOCK.nbytes)
-        return memory.by_parts(rows, _TRAFFIC, fits=False)
-
-    return prepare
+def passing(memory: Memory, loop: Fold | Mix) -> Callable[[], Prepared]:
+    """Pass over the memory of each thread, some rows in each call."""
+    return lambda: Walker(memory, loop).by_parts(memory.rows, _TRAFFIC, fits=False)
 
 
 class Walk:
-    """Windows of memory that the ops share; the memory is taken when the first one needs it.
+    """Windows of memory for an op of TensorFlow; the memory is taken when the first one is asked for.
 
     Args:
         windows: How many, how large.
@@ -122,25 +73,26 @@ class Walk:
         import tensorflow
 
         if not self._memory:
-            shape = 1, self._windows.size // FLOAT
+            elements = self._windows.size // FLOAT
             self._memory = [
-                on_cpu(lambda: tensorflow.Variable(filled(*shape)[0], trainable=False))
+                on_cpu(lambda: tensorflow.Variable(filled(1, elements)[0], trainable=False))
                 for _ in range(self._windows.count)
             ]
         return itertools.cycle(self._memory).__next__
 
 
-def operating(op: Op, walk: Walk) -> Callable[[], Prepared]:
-    """Run an op on the next windows with each call."""
+def descending(walk: Walk) -> Callable[[], Prepared]:
+    """A step of gradient descent on a window, with the next one as its gradient and a rate of zero."""
 
     def prepare() -> Prepared:
         import tensorflow
 
-        window = walk.next_window()
-        nbytes = float(window().shape[0] * FLOAT * op.passes)
+        window, rate = walk.next_window(), constant(0.0)
+        nbytes = 3.0 * window().shape[0] * FLOAT
+        step = tensorflow.raw_ops.ResourceApplyGradientDescent
 
-        def call() -> object:
-            return on_cpu(lambda: op.run(tensorflow, [window() for _ in range(op.arrays)]))
+        def call() -> None:
+            on_cpu(lambda: step(var=window().handle, alpha=rate, delta=window()))
 
         return call, nbytes
 

@@ -106,11 +106,14 @@ class Fold:
     def walk(self) -> Function:
         """(x, sums, last, times, first, count) → sums: so many rows from the first one on, so many times.
 
-        x has the shape (R, ``row``), the sums (2, ``width``); ``last`` is 0, so only their first row is used.
+        x, which may be a variable, has the shape (R, ``row``), the sums (2, ``width``); ``last`` is 0, so only their
+        first row is used.
         """
         import tensorflow
 
         def walk(x: Any, sums: Any, last: Any, times: Any, first: Any, count: Any) -> Any:
+            x = tensorflow.convert_to_tensor(x)
+
             def rows(_: Any, value: Any) -> Any:
                 def read(row: Any, value: Any) -> Any:
                     return self._read(tensorflow, x, row, value, tensorflow.minimum(row, last))
@@ -150,27 +153,47 @@ class Mix:
     note: str
 
     @property
+    def arrays(self) -> int:
+        """How many arrays there are."""
+        return self.sources + 1
+
+    @property
     def passes(self) -> int:
         """How many arrays a turn reads or writes; rewriting in place does both with one."""
         return max(self.sources, 1) + 1
 
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.variant or "rewrite"
+
     def walk(self) -> Function:
-        """(y, sources…, scale, times, count) → the first column of y after writing so many rows so many times."""
+        """(y, sources…, scale, times, first, count): writes so many rows of y, a variable, so many times."""
         import tensorflow
 
-        def walk(y: Any, *arguments: Any) -> Any:
-            *sources, scale, times, count = arguments
+        def walk(y: Any, *arguments: Any) -> None:
+            *sources, scale, times, first, count = arguments
 
             def rows(_: Any, value: Any) -> Any:
                 def write(row: Any, value: Any) -> Any:
                     read = [_read_row(tensorflow, each, row) for each in (sources or [value])]
                     return _write_row(tensorflow, value, row, _mixed(self, read, scale))
 
-                return _over_rows(tensorflow, 0, count, write, value)
+                return _over_rows(tensorflow, first, count, write, value)
 
-            return _repeat(tensorflow, times, rows, y)[:, 0]
+            y.assign(_repeat(tensorflow, times, rows, y.read_value()))
 
         return walk
+
+
+_WRITE_ALLOCATE = (
+    "tensor bytes: a line that is read only because it is written (write-allocate) is not counted."
+)
+REWRITE = Mix("", 0, "Reads and writes in place are counted; every thread has memory of its own.")
+MIXES = (
+    Mix("copy", 1, f"One read and one write, {_WRITE_ALLOCATE}"),
+    Mix("triad", 2, f"Two reads and one write, {_WRITE_ALLOCATE}"),
+)
 
 
 def _mixed(mix: Mix, read: Sequence[Any], scale: Any) -> Any:

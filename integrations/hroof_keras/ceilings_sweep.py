@@ -8,7 +8,7 @@ from hroof.ceilings.sweep import caches_per_thread
 from hroof.integration import CeilingKernel, Device
 from hroof.units import MemoryLevel
 from hroof_keras.ceilings_cpu import BLOCK, near_kernel
-from hroof_keras.ceilings_memory import Memory
+from hroof_keras.ceilings_memory import Memory, Walker
 from hroof_keras.ceilings_xla import Load, Prepared, Team
 
 _TRAFFIC = 64e6
@@ -32,7 +32,7 @@ def cpu_sweep(device: Device, sizes: Sequence[int]) -> Iterator[CeilingKernel]:
         sizes: Bytes per thread; they become whole rows.
     """
     team = Team(int(device.facts.get("threads", 1)), Load())
-    memory = Memory(team, BLOCK, max(sizes, default=0))
+    walker = Walker(Memory(team, BLOCK.row, max(sizes, default=0)), BLOCK)
     last = max(device.caches.values(), default=0)
     near = _BEYOND_L1 * caches_per_thread(device).get(MemoryLevel.L1, _USUAL_L1)
     for size in sizes:
@@ -44,7 +44,7 @@ def cpu_sweep(device: Device, sizes: Sequence[int]) -> Iterator[CeilingKernel]:
         elif size > near:
             rows = size // BLOCK.nbytes
             fits = team.threads * size < _NO_HITS * last or not last
-            prepare = repeating(memory, rows) if size <= _PART else passing(memory, rows, fits)
+            prepare = repeating(walker, rows) if size <= _PART else passing(walker, rows, fits)
             yield CeilingKernel(
                 _FAR,
                 "bandwidth",
@@ -55,11 +55,11 @@ def cpu_sweep(device: Device, sizes: Sequence[int]) -> Iterator[CeilingKernel]:
             )
 
 
-def repeating(memory: Memory, rows: int) -> Callable[[], Prepared]:
+def repeating(walker: Walker, rows: int) -> Callable[[], Prepared]:
     """Read the whole set again and again in one call."""
-    return lambda: memory.again(rows, _TRAFFIC)
+    return lambda: walker.again(rows, _TRAFFIC)
 
 
-def passing(memory: Memory, rows: int, fits: bool) -> Callable[[], Prepared]:
+def passing(walker: Walker, rows: int, fits: bool) -> Callable[[], Prepared]:
     """Read the set as a whole, some rows in each call."""
-    return lambda: memory.by_parts(rows, _PART, fits=fits)
+    return lambda: walker.by_parts(rows, _PART, fits=fits)

@@ -154,6 +154,13 @@ def filled(rows: int, columns: int, value: float = 0.5) -> Any:
     return on_cpu(lambda: tensorflow.fill([rows, columns], tensorflow.constant(value)))
 
 
+def constant(value: float) -> Any:
+    """A number in fp32."""
+    import tensorflow
+
+    return on_cpu(lambda: tensorflow.constant(value, tensorflow.float32))
+
+
 def scalar(value: int) -> Any:
     """A number that a program gets to know only when it runs."""
     import tensorflow
@@ -174,7 +181,7 @@ class Program:
         self._failure: Exception | None = None
 
     def call(self, *arguments: Any) -> Call:
-        """The program with its arguments; compiled once for each kind of them.
+        """The program with its arguments, tensors or variables; compiled once for each kind of them.
 
         Raises:
             Exception: Whatever TensorFlow raised, also for the kernels that come later.
@@ -188,8 +195,15 @@ class Program:
         except Exception as error:
             self._failure = error
             raise
-        program = self._compiled[kind]
-        return lambda: on_cpu(lambda: program(*arguments))
+        program, given = self._compiled[kind], [_handle(argument) for argument in arguments]
+        return lambda: on_cpu(lambda: program(*given))
+
+
+def _handle(argument: Any) -> Any:
+    """A program that is called directly takes the handle of a variable."""
+    import tensorflow
+
+    return argument.handle if isinstance(argument, tensorflow.Variable) else argument
 
 
 # --- threads ------------------------------------------------------------------------------------

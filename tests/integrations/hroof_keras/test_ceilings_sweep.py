@@ -13,7 +13,7 @@ from hroof.ceilings.sweep import measure_sweep  # noqa: E402
 from hroof.integration import CeilingKernel, Device, load  # noqa: E402
 from hroof.units import MemoryLevel  # noqa: E402
 from hroof_keras import ceilings_cpu, ceilings_sweep  # noqa: E402
-from hroof_keras.ceilings_memory import Memory  # noqa: E402
+from hroof_keras.ceilings_memory import Walker  # noqa: E402
 from hroof_keras.ceilings_sweep import cpu_sweep  # noqa: E402
 
 KIB, MIB = 1024, 1024**2
@@ -43,10 +43,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     """What the program would have been called with: times, first row, rows."""
     seen: list[tuple[int, ...]] = []
 
-    def calls(self: Memory, *numbers: int) -> list[Any]:
+    def calls(self: Walker, *numbers: int) -> list[Any]:
         return [lambda: seen.append(numbers)] * self.team.threads
 
-    monkeypatch.setattr(Memory, "calls", calls)
+    monkeypatch.setattr(Walker, "calls", calls)
     return seen
 
 
