@@ -49,8 +49,8 @@ def open_regions() -> tuple[Region, ...]:
 def step() -> None:
     """Say that a training step ends here, for every open region.
 
-    Needed where optimizer steps do not tell: inference, a step that a gradient scaler skips, closures that call
-    the model several times, optimizers that are not PyTorch's. From the first call on only these calls count.
+    Needed where optimizer steps and Keras' loops do not tell: inference, a step that a gradient scaler skips, closures
+    that call the model several times, a loop around a tf.function. From the first call on only these calls count.
     """
     with _current_lock:
         regions = tuple(_current)

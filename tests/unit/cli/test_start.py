@@ -96,6 +96,63 @@ def test_when_the_framework_is_there_watching_begins(run: Run) -> None:
     assert done.stdout == "loading\nwatching 42\nprogram 4 2\nloading\n"
 
 
+def test_frameworks_that_import_each_other_are_watched_when_all_are_there(
+    run: Run, place: Path
+) -> None:
+    (place / "outer.py").write_text("print('outer begins')\nimport fakeframe\nREADY = 1\n")
+    (place / "hroof_outer.py").write_text(
+        "def watch_program(begin):\n    import outer\n    print('watching outer', outer.READY)\n"
+    )
+    info = place / "fakeframe_hroof-1.0.dist-info"
+    with (info / "entry_points.txt").open("a") as points:
+        points.write("outer = hroof_outer\n")
+    done = run("import outer", frameworks=["fakeframe", "outer", "absent"])
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [
+        "outer begins", "loading", "watching 42", "program 4 2", "watching outer 1",
+    ]  # fmt: skip
+
+
+def test_a_framework_that_comes_later_is_watched_too(run: Run, place: Path) -> None:
+    (place / "later.py").write_text("")
+    (place / "hroof_later.py").write_text(
+        "def watch_program(begin):\n    print('watching later')\n"
+    )
+    info = place / "fakeframe_hroof-1.0.dist-info"
+    with (info / "entry_points.txt").open("a") as points:
+        points.write("later = hroof_later\n")
+    done = run(
+        """
+        import sys
+        import fakeframe
+        waiting = list(sys.meta_path)
+        import later
+        print(len(waiting) - len(sys.meta_path))
+        """,
+        frameworks=["fakeframe", "later"],
+    )
+    assert done.stderr == ""
+    assert done.stdout.splitlines()[-2:] == ["watching later", "1"]
+
+
+def test_a_framework_that_cannot_be_loaded_is_the_programs_own_affair(
+    run: Run, place: Path
+) -> None:
+    (place / "broken.py").write_text("raise ImportError('it is broken')\n")
+    done = run(
+        """
+        try:
+            import broken
+        except ImportError as error:
+            print(error)
+        import fakeframe
+        """,
+        frameworks=["broken", "fakeframe"],
+    )
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["it is broken", "loading", "watching 42", "program 4 2"]
+
+
 def test_the_name_is_passed_on(run: Run) -> None:
     assert "\nmine 4 2\n" in run("import fakeframe", name="mine").stdout
 
