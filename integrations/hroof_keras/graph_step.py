@@ -9,6 +9,7 @@ from hroof.attribution import Counted
 from hroof.launches import Work
 from hroof.units import Phase, Source
 from hroof_keras.counting import Buffers, output_specs, plain, work_of
+from hroof_keras.counting.names import MOVES
 from hroof_keras.events import Event
 from hroof_keras.flow import Flow, Specs, inputs_of
 from hroof_keras.nodes import Node
@@ -95,7 +96,9 @@ class GraphOps:
         return work
 
     def _bare(self, event: Event) -> Work:
-        """Of an op whose attributes and inputs are not known: only whether it computes and moves nothing at all."""
+        """Of an op whose attributes and inputs are not known: only whether it computes, and moves, nothing at all."""
+        if plain(event.op) in MOVES:
+            return Work({}, {}, math.nan, math.nan, Source.COUNTED)
         work = work_of(Node(event.name, event.op), (), (), Buffers())
         idle = work.nominal == {} and work.bytes_read == 0 and work.bytes_written == 0
         return work if idle else Work(None, None, math.nan, math.nan, Source.MISSING)

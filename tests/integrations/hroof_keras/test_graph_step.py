@@ -94,6 +94,12 @@ def test_what_computes_nothing_is_known_without_a_node(kind: str) -> None:
     assert found.work.flop() == 0
 
 
+def test_an_unknown_move_computes_nothing_but_has_bytes() -> None:
+    (found,) = graph().counted([op("nowhere", "GatherV2", spec(8), spec(4), None)])
+    assert found.work.nominal == {}
+    assert math.isnan(found.work.bytes_read)
+
+
 def test_an_unknown_node_is_missing() -> None:
     (found,) = graph().counted([op("nowhere", "Mul", spec(2), spec(2))])
     assert found.work.nominal is None
