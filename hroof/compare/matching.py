@@ -21,7 +21,6 @@ SAME_TYPES = (
     ("batchnormalization", "batchnorm1d", "batchnorm2d", "batchnorm3d", "syncbatchnorm"),
     ("layernormalization", "layernorm"),
     ("groupnormalization", "groupnorm"),
-    ("multiheadattention", "multiheadattention"),
     ("maxpooling1d", "maxpool1d"),
     ("maxpooling2d", "maxpool2d"),
     ("averagepooling2d", "avgpool2d"),
@@ -71,10 +70,10 @@ _Signature = Callable[[Layer], Hashable | None]
 
 def match_names(base: Iterable[str], new: Iterable[str]) -> Pairs:
     """Pair equal names; the others stand alone, those of ``base`` first."""
-    before, after = list(base), list(new)
-    pairs: Pairs = [(name, name, How.NAME) for name in before if name in set(after)]
-    pairs += [(name, None, How.NONE) for name in before if name not in set(after)]
-    return pairs + [(None, name, How.NONE) for name in after if name not in set(before)]
+    before, after = dict.fromkeys(base), dict.fromkeys(new)
+    pairs: Pairs = [(name, name, How.NAME) for name in before if name in after]
+    pairs += [(name, None, How.NONE) for name in before if name not in after]
+    return pairs + [(None, name, How.NONE) for name in after if name not in before]
 
 
 def match_layers(base: Sequence[Layer], new: Sequence[Layer]) -> Pairs:
@@ -92,8 +91,9 @@ def match_layers(base: Sequence[Layer], new: Sequence[Layer]) -> Pairs:
     for how, signature, even in _RULES:
         found = list(_by(left, right, signature, even=even))
         pairs += [(a.name, b.name, how) for a, b in found]
-        left = [one for one in left if one not in {a for a, _ in found}]
-        right = [one for one in right if one not in {b for _, b in found}]
+        paired = {a.name for a, _ in found}, {b.name for _, b in found}
+        left = [one for one in left if one.name not in paired[0]]
+        right = [one for one in right if one.name not in paired[1]]
     alone: Pairs = [(one.name, None, How.NONE) for one in left]
     return pairs + alone + [(None, one.name, How.NONE) for one in right]
 
@@ -160,7 +160,7 @@ def layers_of(profile: Profile) -> list[Layer]:
     typed = launches[launches["layer"].notna()].drop_duplicates("layer")
     types = dict(zip(typed["layer"].astype(str), typed["layer_type"].astype(object), strict=True))
     work = _forward(profile)
-    order = {name: place for place, name in enumerate((*told, *types))}
+    order = {name: place for place, name in enumerate(dict.fromkeys((*told, *types)))}
     return [
         Layer(
             name=name,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from hroof.compare.differences import Difference
 from hroof.roofline import Pair, Point
-from hroof.units import number
+from hroof.units import number, si
 
 SAME = "same work"
 _APART = 0.01
@@ -16,7 +16,7 @@ _APART = 0.01
 
 def work_of(row: Difference) -> str:
     """What changed of the work, in a few words, e.g. ``fp32 → bf16, DRAM × 0.52``; ``same work`` where nothing did."""
-    return ", ".join(facts_of(row)) or (SAME if _is_known(row) else "")
+    return ", ".join(facts_of(row)) or _unchanged(row)
 
 
 def facts_of(row: Difference) -> list[str]:
@@ -28,11 +28,15 @@ def facts_of(row: Difference) -> list[str]:
 
 def short_work(row: Difference) -> str:
     """The first two of the facts, for a table."""
-    return ", ".join(facts_of(row)[:2]) or work_of(row)
+    return ", ".join(facts_of(row)[:2]) or _unchanged(row)
 
 
-def _is_known(row: Difference) -> bool:
-    return not math.isnan(row.flop) or any(not math.isnan(row.nbytes(x)) for x in row.levels)
+def _unchanged(row: Difference) -> str:
+    """The same work, where something is known of it in both runs."""
+    if row.base is None or row.new is None:
+        return ""
+    known = [row.flop, *(row.nbytes(level) for level in row.levels)]
+    return "" if all(map(math.isnan, known)) else SAME
 
 
 def _precision(base: Point, new: Point) -> Iterator[str]:
@@ -67,4 +71,4 @@ def _differs(base: float, new: float) -> bool:
 
 
 def _times(base: float, new: float) -> str:
-    return f"× {number(new / base)}" if base > 0 and new > 0 else f"{number(base)} → {number(new)}"
+    return f"× {number(new / base)}" if base > 0 and new > 0 else f"{si(base, '')} → {si(new, '')}"

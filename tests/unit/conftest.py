@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -108,6 +109,33 @@ def build_profile() -> Profile:
     return Profile.from_rows(build_rows(), build_run())
 
 
+def build_other(
+    factors: Mapping[str, float] | None = None,
+    names: Mapping[str, str] | None = None,
+    scales: tuple[float, ...] = STEP_SCALE,
+    **run: Any,
+) -> Profile:
+    """The small run as it might be another time.
+
+    Args:
+        factors: Layer → how many times as long it takes.
+        names: Layer → another name.
+        scales: How much slower each captured step is.
+        run: What its ``run.json`` holds beside or instead of that of the small run.
+    """
+    rows = build_rows(scales)
+    for row in rows:
+        name = str(row["layer"])
+        row["duration"] *= (factors or {}).get(name, 1.0)
+        row["layer"] = (names or {}).get(name, row["layer"])
+    steps = [{"step": i, "wall": 4e-4 * scale} for i, scale in enumerate(scales)]
+    layers = [
+        {**layer, "name": (names or {}).get(layer["name"], layer["name"])}
+        for layer in build_run()["layers"]
+    ]
+    return Profile.from_rows(rows, build_run() | {"steps": steps, "layers": layers} | run)
+
+
 def build_machine(**changes: Any) -> Machine:
     """A CPU whose vector and matrix work share the cores: 100 GFLOP/s, 10 GB/s DRAM."""
     how: dict[str, Any] = {"how": "framework-reachable", "samples": 5, "spread": 0.03}
@@ -157,5 +185,6 @@ def build() -> SimpleNamespace:
         rows=build_rows,
         run=build_run,
         profile=build_profile,
+        other=build_other,
         machine=build_machine,
     )
