@@ -2,7 +2,8 @@
 
 Keras opens a scope of the layer's own name around its call, and JAX keeps the scopes that are open in the names of
 ops. In a loop or a checkpoint the scopes begin anew, so the path is made of the layers that are under way. The
-outermost model has no scope in a training step.
+outermost model has no scope in a training step. Layers of one name in one place have one scope; each notes it as if
+in a function of its own, so that this is seen.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ class JaxRecorder:
             return _Frame(layer, None, outer)
         frame = _Frame(layer, None, _path(outer))
         number = self._number([*frames, frame])
-        self._layers.note("/".join(frame.path), Mark("layer", number))
+        self._layers.note("/".join(frame.path), Mark("layer", number), trace=number)
         return frame
 
     def _number(self, frames: list[_Frame]) -> int:
@@ -149,7 +150,9 @@ def learn_model(layers: LayerMap, model: Any) -> None:
 
 def _learn(layers: LayerMap, holder: Any, number: int, path: tuple[str, ...]) -> None:
     for layer in private.sublayers(holder):
+        if isinstance(layer, keras.layers.InputLayer):
+            continue  # runs nothing
         inner = (*path, layer.name)
         child = layers.at(layer, number, holder)
-        layers.note("/".join(inner), Mark("layer", child))
+        layers.note("/".join(inner), Mark("layer", child), trace=child)
         _learn(layers, layer, child, inner)

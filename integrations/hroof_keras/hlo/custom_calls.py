@@ -14,7 +14,7 @@ from typing import Any
 from hroof.launches.taps import valid_taps
 from hroof.units import Pipe
 from hroof_keras.counting import weights as ops
-from hroof_keras.counting.flop import NO_FLOP, Flop, is_complex, matrix, vector
+from hroof_keras.counting.flop import NO_FLOP, Flop, matrix, vector
 from hroof_keras.hlo.dots import product
 from hroof_keras.hlo.messages import DotDimensions, Hlo
 from hroof_keras.hlo.shapes import Shape
@@ -77,13 +77,8 @@ def _gemm(hlo: Hlo, tf32: bool) -> Flop | None:
 
 def _epilogue(name: str) -> float:
     """FLOP per element of what is fused onto a product, such as ``BIAS_GELU`` or ``BIAS_RELU_AUX``."""
-    weights = {
-        "BIAS": ops.FUSED["BiasAdd"],
-        "RELU": ops.FUSED["Relu"],
-        "GELU": ops.FUSED["GeluExact"],
-    }
-    weights["SILU"] = ops.FUSED["Swish"]
-    return sum(weights.get(word, 0.0) for word in name.upper().split("_"))
+    names = {"BIAS": "BiasAdd", "RELU": "Relu", "GELU": "GeluExact", "SILU": "Swish"}
+    return sum(ops.FUSED[names[word]] for word in name.upper().split("_") if word in names)
 
 
 def _dimensions(raw: Mapping[str, Any]) -> DotDimensions:
@@ -207,10 +202,9 @@ _ROUTINES: Mapping[str, Callable[[Sequence[int], Sequence[int]], float]] = {
 
 
 def _factorisation(a: Shape, per_matrix: float) -> Flop:
-    factor = 4.0 if is_complex(a.dtype) else 1.0
     one = vector(a.dtype, math.prod(a.dims[:-2]) * per_matrix, 1.0)
     counts = {(Pipe.MATRIX, precision): value for (_, precision), value in one.nominal.items()}
-    return Flop(counts, counts, False) if factor else NO_FLOP
+    return Flop(counts, counts, False)
 
 
 def _unknown_flop(hlo: Hlo, tf32: bool) -> Flop | None:
