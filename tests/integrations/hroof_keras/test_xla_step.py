@@ -167,7 +167,10 @@ def test_kernels_go_with_the_ops_that_started_them(read: Callable[[Recorded], Re
 def test_kernels_of_a_program_make_an_op_of_their_own(
     recorded: Recorded, read: Callable[[Recorded], Read]
 ) -> None:
-    number, module = next(iter(recorded.hlo_modules.items()))
+    # A profile holds every program that the process has compiled.
+    number = instructions(recorded)[0].hlo_program
+    assert number is not None
+    module = recorded.hlo_modules[number]
     xla = XlaOps(recorded.hlo_modules, place)
     name = max(instructions(recorded), key=lambda event: xla.counted(event).work.flop()).name
     kernels = [
