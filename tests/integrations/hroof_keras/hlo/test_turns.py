@@ -10,6 +10,7 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 
 from hroof.units import Pipe, Precision  # noqa: E402
+from hroof_keras.hlo import HloModule  # noqa: E402
 from hroof_keras.hlo.messages import Computation, Hlo, Module  # noqa: E402
 from hroof_keras.hlo.shapes import Shape  # noqa: E402
 from hroof_keras.hlo.turns import Turns  # noqa: E402
@@ -154,6 +155,8 @@ class TestAsProfiled:
         assert call.work.nominal[Pipe.MATRIX, Precision.FP32] == 5 * 2.0 * 4 * 36
         assert call.work.nominal[Pipe.VECTOR, Precision.FP32] == 5 * 24.0
         assert call.work.bytes_read <= 4 * (1 + 24 + 36)
+        assert "while" in {hlo.opcode for hlo in program.hlos.values()}
+        assert not any(name.startswith("while") for name in program.executions())
 
     def test_a_large_loop_runs_its_instructions_one_by_one(self) -> None:
         """Forward and backward; the second loop counts down from where the first one ended."""
@@ -175,3 +178,24 @@ class TestAsProfiled:
         product = 2.0 * 64 * 256 * 256
         # The gradient of the first input is not used, but a loop computes it in every turn.
         assert flop in (7 * 3 * product, (7 * 3 - 1) * product)
+
+
+def test_only_calls_that_are_no_kernel_contain_others() -> None:
+    made, _ = loop_from(number(0, "start"), body("add", number(1)), condition("LT", number(5, "l")))
+    x = made.entry.parameters[0]
+    small = op("call.1", "call", f32(8), x, called=(9,), attributes={"xla_cpu_small_call": "true"})
+    large = op("call.2", "call", f32(8), x, called=(9,))
+    inner = parameter(0, f32(8), "inner")
+    callee = computation(9, inner, op("negated", "negate", f32(8), inner))
+    entry = computation(0, *made.entry.instructions, small, large)
+    program = HloModule(module(entry, *(made.computations[i] for i in (1, 2)), callee))
+    contains = {
+        name: found.contains
+        for name in ("loop", "call.1", "call.2", "negated")
+        if (found := program.instruction(name)) is not None
+    }
+    assert contains == {"loop": True, "call.1": False, "call.2": True, "negated": False}
+    counts = program.executions()
+    assert counts["call.1"] == counts["negated"] == 1
+    assert counts["next2"] == 5
+    assert "call.2" not in counts
