@@ -182,7 +182,7 @@ class LayerMap:
         graphs = {
             n: graph for n, known in enumerate(self._traces) if (graph := known()) is not None
         }
-        names = {number: private.operations_within(graph) for number, graph in graphs.items()}
+        names = {number: operations_within(graph) for number, graph in graphs.items()}
         ran = []
         for number, own in names.items():
             others: set[str] = set().union(*(names[other] for other in names if other != number))
@@ -312,3 +312,10 @@ def _items(value: Any) -> list[tuple[Any, Any]]:
     if isinstance(value, list | tuple):
         return list(enumerate(value))
     return []
+
+
+def operations_within(graph: Any) -> set[str]:
+    """Names of the ops of a traced function and of those that it calls, each as in its own function."""
+    definition = graph.as_graph_def()
+    inner = (node.name for function in definition.library.function for node in function.node_def)
+    return {*(node.name for node in definition.node), *inner}

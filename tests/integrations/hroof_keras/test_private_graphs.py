@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from hroof.errors import MissingError
 from hroof_keras import private
+from hroof_keras.layers import operations_within
 from tests.integrations.hroof_keras.programs import L, data
 
 
@@ -129,7 +130,7 @@ def test_traced_graphs_exist_as_long_as_their_functions() -> None:
 def test_ops_of_a_function_and_of_what_it_calls() -> None:
     inner = tf.function(lambda x: tf.exp(x, name="inside"))
     graph = graph_of(lambda x: tf.sqrt(inner(x), name="outside"), tf.constant(1.0))
-    assert {"inside", "outside"} <= private.operations_within(graph)
+    assert {"inside", "outside"} <= operations_within(graph)
     assert {"Exp", "Sqrt"} <= {node.op for node in private.node_definitions(graph)}
 
 
