@@ -24,6 +24,7 @@ CLOCKS_APART = 0.05
 SAME_FACTOR = 0.8
 """Share of the layers with FLOP whose FLOP grow by one factor when batches or sequences are larger."""
 _ALIKE = 0.01
+_NAMED = 3
 _FEW = 3
 
 
@@ -78,11 +79,13 @@ def _ceilings(base: Machine | None, new: Machine | None) -> Iterator[str]:
     apart = [name for name in before if name in after and _apart(before[name], after[name])]
     if apart:
         said = ", ".join(
-            f"{name} {si(before[name].rate, '')} → {si(after[name].rate, '')}" for name in apart
+            f"{name} {si(before[name].rate, '')} → {si(after[name].rate, '')}"
+            for name in apart[:_NAMED]
         )
+        more = f" and {len(apart) - _NAMED} more" if len(apart) > _NAMED else ""
         yield (
-            f"The ceilings of the same machine differ: {said}. Headroom is against each run's own; measure again on an "
-            "idle machine, or clear this difference before trusting a change of headroom."
+            f"The ceilings of the same machine differ ({said}{more}): headroom is against each run's own. Another "
+            "framework reaches others; otherwise measure again on an idle machine before trusting a change of headroom."
         )
 
 

@@ -29,6 +29,8 @@ SAME_TYPES = (
     ("activation", "relu", "gelu", "silu", "sigmoid", "tanh", "softmax", "leakyrelu", "elu"),
 )
 """Names of one kind of layer in PyTorch and in Keras, folded."""
+COUNTED_APART = frozenset({"batchnormalization"})
+"""Types whose parameters frameworks count in two ways: Keras with the moving averages, PyTorch without."""
 _DIGITS = 3
 
 
@@ -123,6 +125,10 @@ def _whole(*facts: Hashable | None) -> Hashable | None:
     return None if any(fact is None or fact == "" for fact in facts) else facts
 
 
+def _sized(one: Layer) -> Hashable | None:
+    return None if one.type in COUNTED_APART else _whole(one.type, one.parameters or None)
+
+
 _RULES: tuple[tuple[How, _Signature, bool], ...] = (
     (How.NAME, lambda one: one.name, True),
     (How.NAME, lambda one: _unwrapped(one.name), True),
@@ -130,7 +136,7 @@ _RULES: tuple[tuple[How, _Signature, bool], ...] = (
     (How.SHAPE, lambda one: _whole(one.type, one.parameters, one.flop, one.nbytes), False),
     (How.SHAPE, lambda one: _whole(one.type, one.parameters, one.flop), False),
     (How.SHAPE, lambda one: _whole(one.type, one.flop), False),
-    (How.PARAMETERS, lambda one: _whole(one.type, one.parameters or None), False),
+    (How.PARAMETERS, _sized, False),
     (How.ORDER, lambda one: _whole(one.type), True),
 )
 

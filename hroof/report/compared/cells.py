@@ -119,5 +119,5 @@ def sums(found: Comparison, rows: Sequence[Difference]) -> str:
         if (known := [time for time in all_of_them if not math.isnan(time)])
     ]
     rest = found.rest(rows)
-    said += [f"not known {signed(rest)}"] if rest else []
+    said += [f"not known {signed(rest)}"] if rest and not math.isnan(rest) else []
     return f"{', '.join(said)}; together {signed(found.total.time)}." if said else ""

@@ -52,6 +52,10 @@ def _data(found: Comparison) -> tuple[str, int]:
     tables = [document[name] for name in ("kernels", "layers", "phases")]
     before = sum(len(table["rows"]) for table in tables)
     text = inline.json_text(document)
+    if len(text) > MAX_JSON:
+        for side in ("base", "new"):
+            document[side]["run"] = {**document[side]["run"], "layers": []}
+        text = inline.json_text(document)
     while len(text) > MAX_JSON and any(table["rows"] for table in tables):
         longest = max(tables, key=lambda table: len(table["rows"]))
         longest["rows"] = longest["rows"][: len(longest["rows"]) // 2]
@@ -86,9 +90,11 @@ def _table(found: Comparison, kind: str, rows: Sequence[Difference]) -> dict[str
 
 def _values(row: Difference, rows: Sequence[Difference]) -> list[float | str | None]:
     """What the columns of ``cells.full`` sort by."""
-    values: list[float] = [*row.times, row.time, row.judged.noise]
-    after = [row.launches, row.flop, *(row.nbytes(level) for level in cells.levels_of(rows))]
-    numbers = [_finite(value) for value in (*values, *after, row.headrooms[1], row.headroom)]
+    before, after = row.times
+    times = (math.nan if row.base is None else before, math.nan if row.new is None else after)
+    values = [*times, row.time, row.judged.noise]
+    work = [row.launches, row.flop, *(row.nbytes(level) for level in cells.levels_of(rows))]
+    numbers = [_finite(value) for value in (*values, *work, row.headrooms[1], row.headroom)]
     return [row.name[:MAX_NAME], *numbers[:4], str(row.change), *numbers[4:], str(row.how)]
 
 

@@ -220,7 +220,9 @@ class TestComparable:
             {"kernel": "relu", "launches": 3.0, "aggregate": True, "duration": 1e-4},
         ]
         base = Profile.from_rows(rows)
-        new = Profile.from_rows([row | {"duration": row["duration"] * 2} for row in rows])
+        new = Profile.from_rows(
+            [row | {"duration": float(str(row["duration"])) * 2} for row in rows]
+        )
         found = compare(base, new)
         assert found.total.time == pytest.approx(1.1e-3)
         assert named(found.kernels)["gemm"].counts == (12.0, 12.0)

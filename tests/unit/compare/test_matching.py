@@ -80,6 +80,12 @@ class TestLayers:
         new = [Layer("x", "dense", 20, 6e6), Layer("y", "dense", 10, 2e6)]
         assert pairs(base, new) == {("a", "y", "parameters"), ("b", "x", "parameters")}
 
+    def test_parameters_of_a_batch_norm_are_counted_in_two_ways(self) -> None:
+        """Those of 64 channels without the moving averages are as many as those of 32 with them."""
+        base = [Layer("bn1", "batchnormalization", 64), Layer("bn2", "batchnormalization", 128)]
+        new = [Layer("a", "batchnormalization", 128), Layer("b", "batchnormalization", 256)]
+        assert pairs(base, new) == {("bn1", "a", "order"), ("bn2", "b", "order")}
+
     def test_order_only_where_both_have_equally_many_of_the_type(self) -> None:
         base = [Layer("a", "activation"), Layer("b", "activation")]
         assert pairs(base, [Layer("x", "activation"), Layer("y", "activation")]) == {

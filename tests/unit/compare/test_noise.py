@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,14 +88,14 @@ class TestJudge:
 def test_equal_runs_are_rarely_taken_for_different_ones(count: int, kind: str) -> None:
     """Draws with a fixed seed: fewer than 1 in 50, as the rule promises."""
     draw = np.random.default_rng(count)
-    drawn = {
+    drawn: dict[str, Callable[[], Any]] = {
         "normal": lambda: 1 + 0.2 * draw.normal(size=count),
         "lognormal": lambda: np.exp(0.3 * draw.normal(size=count)),
         "exponential": lambda: 1 + draw.exponential(size=count),
-    }[kind]
+    }
     found = []
     for _ in range(1000):
-        base, new = list(map(float, drawn())), list(map(float, drawn()))
+        base, new = [float(x) for x in drawn[kind]()], [float(x) for x in drawn[kind]()]
         found.append(judge(base, new, float(np.median(new) - np.median(base))).change)
     assert sum(change is not Change.NOISE for change in found) < len(found) / 50
 
