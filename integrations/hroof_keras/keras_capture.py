@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -254,7 +254,9 @@ class KerasCapture:
             number: module for one in recorded for number, module in one.hlo_modules.items()
         }
         self._xla = XlaOps(programs, partial(place_of_name, self._layers, ()))
-        if self._late and learn_traced(self._layers, ran=[*self._nodes, *self._xla.op_names()]):
+        ran = self._xla.op_names() | _executed(recorded)
+        # Functions that only serve eager ops say nothing of layers, and those of other models would seem to.
+        if self._late and not self._is_eager() and learn_traced(self._layers, ran=ran):
             self._faults.append(LATE)
         self._graph = GraphOps(self._nodes, Places(self._layers, (), self._nodes))
         self._eager = EagerOps(
@@ -263,6 +265,10 @@ class KerasCapture:
             self._graph.buffers,
         )
         return Reader(self._graph, self._xla, self._eager)
+
+    def _is_eager(self) -> bool:
+        """Whether layers worked in the step that was followed op by op."""
+        return self._watch is not None and any(op.layer is not None for op in self._watch.ops)
 
     def _describe(self, table: Table, found: Read, device: Device, timed: bool) -> dict[str, Any]:
         overlap = Overlap.of(
@@ -313,6 +319,16 @@ class KerasCapture:
     def _how_found(self) -> list[str]:
         """How steps were found, unless the program said so itself."""
         return [] if getattr(self._region, "explicit", False) else [STEPS_FOUND]
+
+
+def _executed(recorded: Iterable[Recorded]) -> set[str]:
+    """Names of the nodes that ran, those of the input pipeline apart."""
+    return {
+        event.name
+        for one in recorded
+        for event in one.events
+        if event.kind == "op" and not event.pipeline
+    }
 
 
 def _about_steps(found: Read) -> list[str]:
