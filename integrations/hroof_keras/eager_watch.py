@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from hroof.launches import LOSS
 from hroof.units import Phase
-from hroof_keras import private
+from hroof_keras import private, private_eager
 from hroof_keras.layers import LayerMap
 from hroof_keras.nodes import Node, TensorSpec
 
@@ -81,8 +81,10 @@ class EagerWatch:
             MissingError: This version of TensorFlow does not let anybody follow.
         """
         try:
-            self._undo.append(private.watch_eager_ops(functools.partial(self._guarded, self._op)))
-            self._undo.append(private.replace_gradient_function(self._differentiating))
+            self._undo.append(
+                private_eager.watch_eager_ops(functools.partial(self._guarded, self._op))
+            )
+            self._undo.append(private_eager.replace_gradient_function(self._differentiating))
             self._replace(keras.Operation, "__call__", self._layer_call)
             self._replace(keras.losses.Loss, "__call__", self._loss_call)
             for kind in private.optimizer_classes():
@@ -136,7 +138,7 @@ class EagerWatch:
         """The number of a layer that is called, of which the variables are known from now on."""
         number = self._layers.at(layer, *(self._calls[-1] if self._calls else (None, None)))
         for variable in private.own_weights(layer):
-            self._owners[private.tensor_number(private.handle(variable))] = number
+            self._owners[private_eager.tensor_number(private.handle(variable))] = number
         return number
 
     def _loss_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -160,9 +162,9 @@ class EagerWatch:
         if not isinstance(gradients, list | tuple):
             return  # looking at it would use it up
         for gradient, variable in zip(
-            gradients, variables or private.optimized(optimizer), strict=False
+            gradients, variables or private_eager.optimized(optimizer), strict=False
         ):
-            owner = self._owners.get(private.tensor_number(private.handle(variable)))
+            owner = self._owners.get(private_eager.tensor_number(private.handle(variable)))
             if owner is not None:
                 self._owners.update(dict.fromkeys(_numbers([gradient]), owner))
 
@@ -229,8 +231,8 @@ class EagerWatch:
 
     def _op(self, op: str, inputs: Any, attrs: Any, outputs: Any) -> None:
         taken, given = _listed(inputs), _listed(outputs)
-        takes = tuple(map(private.tensor_number, taken))
-        gives = tuple(map(private.tensor_number, given))
+        takes = tuple(map(private_eager.tensor_number, taken))
+        gives = tuple(map(private_eager.tensor_number, given))
         spot = self._spots[-1] if self._spots else self._of_sum(takes, gives) or _ELSEWHERE
         node = self._node(op, taken, attrs)
         specs = tuple(map(_spec, taken)), tuple(map(_spec, given))
@@ -239,10 +241,11 @@ class EagerWatch:
         self.ops.append(found)
 
     def _node(self, op: str, inputs: Sequence[Any], attrs: Any) -> Node:
-        kinds = private.attr_kinds(op)
+        kinds = private_eager.attr_kinds(op)
         pairs = zip(attrs[::2], attrs[1::2], strict=True) if attrs else ()
         values = {
-            str(name): private.attr_value(kinds.get(str(name), ""), value) for name, value in pairs
+            str(name): private_eager.attr_value(kinds.get(str(name), ""), value)
+            for name, value in pairs
         }
         constants = {
             place: tensor.numpy() for place, tensor in enumerate(inputs) if _is_constant(tensor)
@@ -257,7 +260,7 @@ class EagerWatch:
 
     def _tensor(self, tensor: Any) -> str:
         """``node:port`` of an input, by the op that made it."""
-        number = private.tensor_number(tensor)
+        number = private_eager.tensor_number(tensor)
         maker = self._made_by.get(number)
         return (
             f"given{number}:0"
@@ -306,7 +309,7 @@ def _listed(value: Any) -> list[Any]:
 
 def _numbers(tensors: Iterable[Any] | None) -> list[int]:
     """Numbers of the tensors that there are; of a sparse gradient its values."""
-    found = (private.tensor_number(getattr(t, "values", t)) for t in _listed(tensors))
+    found = (private_eager.tensor_number(getattr(t, "values", t)) for t in _listed(tensors))
     return [number for number in found if number >= 0]
 
 

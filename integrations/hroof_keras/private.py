@@ -24,7 +24,7 @@ _XPLANE = ("tensorflow.tsl.profiler.protobuf.xplane_pb2", "xla.tsl.profiler.prot
 _TRACE_LEVEL = "_ZN3tsl8profiler8internal13g_trace_levelE"
 
 
-def _module(name: str) -> Any:
+def optional_module(name: str) -> Any:
     """A module of TensorFlow, or None where this version has none of that name."""
     try:
         return importlib.import_module(name)
@@ -38,7 +38,7 @@ def profiler_session() -> Any:
     Raises:
         MissingError: This version of TensorFlow has no such session.
     """
-    kind = getattr(_module(_PROFILER), "ProfilerSession", None)
+    kind = getattr(optional_module(_PROFILER), "ProfilerSession", None)
     if kind is None or not hasattr(kind, "export_to_tb"):
         raise MissingError(
             "TensorFlow's profiler was not found where hroof looks for it, so no times can be taken.",
@@ -49,13 +49,13 @@ def profiler_session() -> Any:
 
 def profiler_runs() -> bool:
     """Whether a session of TensorFlow's profiler is running, whoever started it."""
-    enabled = getattr(_module(_TRACEME), "traceme_enabled", None)
+    enabled = getattr(optional_module(_TRACEME), "traceme_enabled", None)
     return enabled is not None and bool(enabled())
 
 
 def trace_event(name: str) -> None:
     """Note one moment in the profile that is being taken; nothing where none is."""
-    event = getattr(_module(_TRACEME), "TraceMe", None)
+    event = getattr(optional_module(_TRACEME), "TraceMe", None)
     if event is not None:
         event(name).Stop()
 
@@ -70,7 +70,7 @@ def before_profiling(call: Callable[[], None]) -> Callable[[], None]:
 
     Every way to start one from Python ends in the same class, so it is replaced in its module.
     """
-    module = _module(_PROFILER)
+    module = optional_module(_PROFILER)
     original = getattr(module, "ProfilerSession", None)
     if original is None:
         return _nothing
@@ -99,7 +99,7 @@ def xspace(serialized: bytes) -> Any:
         MissingError: The message of profiles is not where hroof looks for it.
     """
     for name in _XPLANE:
-        module = _module(name)
+        module = optional_module(name)
         if module is not None:
             return module.XSpace.FromString(serialized)
     raise MissingError(
@@ -173,7 +173,7 @@ def is_keras_own(kind: type) -> bool:
 
 def has_made_up_name(layer: Any) -> bool:
     """Whether a layer's name is the one that Keras makes from its class, perhaps with a number."""
-    to_snake_case = getattr(_module(_AUTO_NAME), "to_snake_case", None)
+    to_snake_case = getattr(optional_module(_AUTO_NAME), "to_snake_case", None)
     if to_snake_case is None:
         return False
     made_up = to_snake_case(type(layer).__name__)
@@ -349,101 +349,9 @@ def direct_call(concrete: Any) -> Callable[..., Any]:
     return concrete if short is None else short
 
 
-# --- Eager ops ------------------------------------------------------------------------------------
-
-
-def watch_eager_ops(call: Callable[..., None]) -> Callable[[], None]:
-    """Call ``call(op type, inputs, attributes, outputs)`` after every eager op of this thread; the result ends this.
-
-    Raises:
-        MissingError: This version of TensorFlow has no such callbacks.
-    """
-    module = _module("tensorflow.python.framework.op_callbacks")
-    if module is None or not hasattr(module, "add_op_callback"):
-        raise MissingError(
-            "The ops of eager steps cannot be followed in this version of TensorFlow.",
-            "Compile the model with run_eagerly=False.",
-        )
-
-    def callback(
-        op_type: Any,
-        inputs: Any,
-        attrs: Any,
-        outputs: Any,
-        op_name: Any = None,
-        graph: Any = None,
-    ) -> None:
-        if graph is None:
-            name = op_type.decode() if isinstance(op_type, bytes) else str(op_type)
-            call(name, inputs, attrs, outputs)
-
-    module.add_op_callback(callback)
-    return functools.partial(module.remove_op_callback, callback)
-
-
-def replace_gradient_function(wrap: Callable[[Any], Any]) -> Callable[[], None]:
-    """Put ``wrap(original)`` in place of what differentiates each op on a gradient tape; the result ends this.
-
-    Raises:
-        MissingError: This version of TensorFlow differentiates in another way.
-    """
-    tapes = _module("tensorflow.python.eager.backprop")
-    native = _module("tensorflow.python.pywrap_tfe") or _module("tensorflow.python._pywrap_tfe")
-    original = getattr(tapes, "_gradient_function", None)
-    register = getattr(native, "TFE_Py_RegisterGradientFunction", None)
-    if original is None or register is None:
-        raise MissingError(
-            "The backward pass of eager steps cannot be followed in this version of TensorFlow.",
-            "Compile the model with run_eagerly=False.",
-        )
-    register(wrap(original))
-    return functools.partial(register, original)
-
-
-def tensor_number(tensor: Any) -> int:
-    """A number that no other eager tensor of the process ever gets; -1 for what is none."""
-    return int(getattr(tensor, "_id", -1))
-
-
-def attr_kinds(op: str) -> dict[str, str]:
-    """Kinds of the attributes of an op (``int``, ``type``, ``list(int)``) by name; empty where it is not known."""
-    registry = _module("tensorflow.python.framework.op_def_registry")
-    definition = registry.get(op) if registry is not None else None
-    return {} if definition is None else {attr.name: attr.type for attr in definition.attr}
-
-
-def attr_value(kind: str, value: Any) -> Any:
-    """An attribute of an eager op as the message that graphs hold; None for kinds that no rule reads."""
-    from tensorflow.core.framework.attr_value_pb2 import AttrValue
-
-    if value is None:
-        return None
-    if kind == "type":
-        return AttrValue(type=getattr(value, "as_datatype_enum", value))
-    if kind == "bool":
-        return AttrValue(b=bool(value))
-    if kind == "int":
-        return AttrValue(i=int(value))
-    if kind == "float":
-        return AttrValue(f=float(value))
-    if kind == "string":
-        return AttrValue(s=value if isinstance(value, bytes) else str(value).encode())
-    if kind == "list(int)":
-        return AttrValue(list=AttrValue.ListValue(i=[int(item) for item in value]))
-    if kind == "list(type)":
-        types = [getattr(item, "as_datatype_enum", item) for item in value]
-        return AttrValue(list=AttrValue.ListValue(type=types))
-    return None
-
-
 def graph_of_function(function: Any) -> tuple[Any, dict[str, str]]:
     """A ``FunctionDef`` as a ``GraphDef``, and its tensors' names there by their names in the function."""
     from tensorflow.python.framework import function_def_to_graph
 
     graph, names = function_def_to_graph.function_def_to_graph_def(function)
     return graph, names
-
-
-def optimized(optimizer: Any) -> list[Any]:
-    """The variables that an optimizer was built for."""
-    return list(getattr(optimizer, "_trainable_variables", ()))

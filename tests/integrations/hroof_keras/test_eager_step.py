@@ -19,7 +19,7 @@ from hroof.attribution import Counted
 from hroof.errors import MissingError
 from hroof.launches import LOSS
 from hroof.units import Phase, Source
-from hroof_keras import private
+from hroof_keras import private, private_eager
 from hroof_keras.counting import Buffers
 from hroof_keras.eager_inputs import EagerInputs
 from hroof_keras.eager_step import CONSTANT, EagerOps
@@ -244,7 +244,7 @@ def test_a_fault_of_hroofs_own_does_not_reach_the_program(monkeypatch: pytest.Mo
     watch = EagerWatch(LayerMap())
     watch.start()
     with monkeypatch.context() as patch:
-        patch.setattr(private, "attr_kinds", broken)
+        patch.setattr(private_eager, "attr_kinds", broken)
         step()
     watch.stop()
     assert list(watch.faults) == ["An eager op could not be followed: RuntimeError('oops')"]
@@ -257,7 +257,7 @@ def test_what_was_replaced_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(wrap: Any) -> Any:
         raise MissingError("nothing here", "none")
 
-    monkeypatch.setattr(private, "replace_gradient_function", missing)
+    monkeypatch.setattr(private_eager, "replace_gradient_function", missing)
     watch = EagerWatch(LayerMap())
     with pytest.raises(MissingError):
         watch.start()
@@ -279,24 +279,24 @@ def test_traced_functions_are_left_alone() -> None:
 
 def test_the_private_names_are_there() -> None:
     """Fails loudly where TensorFlow has moved something: then eager steps have no layers."""
-    undo = private.watch_eager_ops(lambda *_: None)
+    undo = private_eager.watch_eager_ops(lambda *_: None)
     undo()
-    private.replace_gradient_function(lambda original: original)()
-    assert private.attr_kinds("Conv2D")["strides"] == "list(int)"
-    assert private.tensor_number(tf.constant(1.0)) >= 0
-    assert private.tensor_number(None) == -1
+    private_eager.replace_gradient_function(lambda original: original)()
+    assert private_eager.attr_kinds("Conv2D")["strides"] == "list(int)"
+    assert private_eager.tensor_number(tf.constant(1.0)) >= 0
+    assert private_eager.tensor_number(None) == -1
     optimizer = keras.optimizers.SGD()
     optimizer.build(model().trainable_variables)
-    assert len(private.optimized(optimizer)) == 6
+    assert len(private_eager.optimized(optimizer)) == 6
 
 
 @pytest.mark.parametrize("name", ["watch_eager_ops", "replace_gradient_function"])
 def test_where_a_private_name_is_gone_it_says_so(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(private, "_module", lambda _: None)
+    monkeypatch.setattr(private, "optional_module", lambda _: None)
     with pytest.raises(MissingError, match="cannot be followed"):
-        getattr(private, name)(lambda *_: None)
+        getattr(private_eager, name)(lambda *_: None)
 
 
 @pytest.mark.parametrize(
@@ -314,12 +314,12 @@ def test_where_a_private_name_is_gone_it_says_so(
     ],
 )
 def test_attributes_as_messages(kind: str, value: Any, field: str) -> None:
-    assert private.attr_value(kind, value).WhichOneof("value") == field
+    assert private_eager.attr_value(kind, value).WhichOneof("value") == field
 
 
 @pytest.mark.parametrize(("kind", "value"), [("list(int)", None), ("func", 1), ("shape", [1])])
 def test_attributes_that_no_rule_reads(kind: str, value: Any) -> None:
-    assert private.attr_value(kind, value) is None
+    assert private_eager.attr_value(kind, value) is None
 
 
 # --- What layers get -----------------------------------------------------------------------------
