@@ -141,7 +141,11 @@ class Capture(Protocol):
 
 
 class Integration(Protocol):
-    """What a module under the entry point group ``hroof.integrations`` offers."""
+    """What a module under the entry point group ``hroof.integrations`` offers.
+
+    It may also offer ``in_use() -> bool``, whether the program computes with the framework, which it may only have
+    imported, and ``measures_for() -> Sequence[str]``, other integrations whose framework it measures just now.
+    """
 
     FRAMEWORK: str
     """Top-level module of the framework, e.g. ``torch``."""
@@ -185,15 +189,6 @@ class Integration(Protocol):
 
         Told before ceilings are measured; an integration may do without.
         """
-
-    def in_use(self) -> bool:
-        """Whether the program computes with the framework, which it may only have imported.
-
-        Asked where several are imported; an integration may do without.
-        """
-
-    def measures_for(self) -> Sequence[str]:
-        """Other integrations whose framework is measured through this one just now; it may do without."""
 
     def watch_program(self, begin: Callable[[], object]) -> None:
         """Call ``begin`` at the first sign of work in a program that has no region of its own."""
