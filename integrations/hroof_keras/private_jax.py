@@ -105,13 +105,6 @@ def mark(name: str) -> None:
         pass
 
 
-def operations_within(graph: Any) -> set[str]:
-    """Names of the ops of a traced function and of those that it calls, each as in its own function."""
-    definition = graph.as_graph_def()
-    inner = (node.name for function in definition.library.function for node in function.node_def)
-    return {*(node.name for node in definition.node), *inner}
-
-
 def _module(name: str) -> Any:
     """A module; None where this version has none of that name."""
     try:
