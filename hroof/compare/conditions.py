@@ -25,6 +25,7 @@ SAME_FACTOR = 0.8
 """Share of the layers with FLOP whose FLOP grow by one factor when batches or sequences are larger."""
 _ALIKE = 0.01
 _NAMED = 3
+_ROUNDING = 1e-9
 _FEW = 3
 
 
@@ -42,6 +43,7 @@ def conditions(found: Comparison) -> list[str]:
         *_status(base, new),
         *_sources(found),
         *_sizes(found),
+        *_above_roof(found),
     ]
 
 
@@ -191,6 +193,18 @@ def _sizes(found: Comparison) -> Iterator[str]:
             f"NEW does {number(factor)} times the FLOP of BASE in nearly every layer: probably another batch, image or "
             f"sequence. Per FLOP, NEW is {number(factor * found.total.ratio)} times as fast."
         )
+
+
+def _above_roof(found: Comparison) -> Iterator[str]:
+    """Layers that look too fast: no success, and no headroom to compare."""
+    for side, name in enumerate(("BASE", "NEW")):
+        above = [row.name for row in found.layers if row.headrooms[side] < 1 - _ROUNDING]
+        if above:
+            more = f" and {len(above) - _NAMED} more" if len(above) > _NAMED else ""
+            yield (
+                f"Faster than the ceilings of {name} allow: {', '.join(above[:_NAMED])}{more}. A ceiling, a count or "
+                "the clock is wrong there; hroof report names likely causes."
+            )
 
 
 def differ_in_size(found: Comparison) -> float | None:

@@ -9,6 +9,8 @@ from enum import StrEnum
 
 import numpy as np
 
+from hroof.units import percent
+
 ENOUGH = 8
 """From this many steps on the spread is the distance between the quartiles; below it is the whole range."""
 OF_TWO = 4.0
@@ -23,7 +25,7 @@ the clock is another one. Set by this project, from repeated runs of one small p
 RULE = (
     f"A time differs only if it moves by more than the spreads of both runs together: the distance between the "
     f"quartiles of the step times, with fewer than {ENOUGH} steps their whole range (of 2 steps four times it), "
-    f"and at least {FLOOR:.0%} of the time. With 1 step nothing is known of the noise."
+    f"and at least {percent(FLOOR, 0)} of the time. With 1 step nothing is known of the noise."
 )
 
 

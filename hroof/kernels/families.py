@@ -9,9 +9,11 @@ from hroof.kernels.communication import COMMUNICATION
 from hroof.kernels.names import display_name, operation_name, parse
 from hroof.kernels.op_rules import OP_RULES
 from hroof.kernels.rules import RULES, Family
+from hroof.kernels.tensorflow_rules import TENSORFLOW_RULES
 
 _COMMUNICATION = re.compile(COMMUNICATION)
 _FOREACH = "_foreach_"
+_CAPITAL = re.compile("_?[A-Z]")
 
 
 @lru_cache(maxsize=65536)
@@ -37,10 +39,13 @@ def family(kernel: str) -> Family:
 
 @lru_cache(maxsize=65536)
 def op_family(op: str) -> Family:
-    """The family of a framework's op by its name, such as ``aten::addmm`` or ``aten::add_.Tensor``.
+    """The family of a framework's op by its name, such as ``aten::addmm``, ``aten::add_.Tensor`` or ``MatMul``.
 
     The list form ``_foreach_add_`` goes by the op that it applies.
     """
+    for rule in TENSORFLOW_RULES if _CAPITAL.match(op) else ():
+        if rule.pattern.fullmatch(op):
+            return rule.family
     name = op.rpartition("::")[2].partition(".")[0]
     for subject in (op, name, name.removeprefix(_FOREACH).rstrip("_") or name):
         for rule in OP_RULES:

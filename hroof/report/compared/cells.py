@@ -13,6 +13,7 @@ from hroof.report.grid import Grid
 from hroof.report.labels import labels
 from hroof.units import MemoryLevel, number, si
 
+ROUNDING = 1e-9
 SIGNS = {
     Change.FASTER: "faster",
     Change.SLOWER: "slower",
@@ -77,7 +78,12 @@ def headrooms(row: Difference) -> str:
     before, after = row.headrooms
     if math.isnan(before) and math.isnan(after):
         return DASH
-    return f"{number(before)} → {number(after)}"
+    return f"{_headroom(before)} → {_headroom(after)}"
+
+
+def _headroom(value: float) -> str:
+    """One below 1 carries a warning sign: a ceiling, a count or a clock is wrong."""
+    return f"! {number(value)}" if value < 1 - ROUNDING else number(value)
 
 
 def full(kind: str, rows: Sequence[Difference], names: Sequence[str]) -> Grid:

@@ -183,3 +183,17 @@ class TestSize:
 
     def test_factor(self, profile: Profile, build: Any) -> None:
         assert differ_in_size(compare(profile, self.scaled(build, 0.5))) == pytest.approx(0.5)
+
+
+def test_layers_above_their_roof_are_no_success(
+    profile: Profile, build: Any, both: dict[str, Machine]
+) -> None:
+    (text,) = said(profile, build.other({"fc2": 0.1}), **both)
+    assert text.startswith("Faster than the ceilings of NEW allow: fc2. A ceiling, a count")
+    names = {f"l{i}": 1e-3 for i in range(5)}
+    rows = [
+        row | {"layer": name} for name in names for row in build.rows() if row["layer"] == "fc1"
+    ]
+    fast = [row | {"duration": row["duration"] * 1e-3} for row in rows]
+    texts = said(Profile.from_rows(fast), Profile.from_rows(rows), **both)
+    assert any("of BASE allow: l0, l1, l2 and 2 more." in text for text in texts)

@@ -113,5 +113,5 @@ def test_a_large_difference_is_seen_with_the_usual_number_of_steps() -> None:
 
 def test_the_rule_in_words_names_the_numbers() -> None:
     assert f"fewer than {ENOUGH} steps" in RULE
-    assert "2%" in RULE
+    assert "at least 2 % of the time" in RULE
     assert "four times" in RULE

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hroof.kernels import Family, family, op_family
 from hroof.kernels.op_rules import OP_RULES
 from hroof.kernels.rules import RULES, Rule
+from hroof.kernels.tensorflow_rules import TENSORFLOW_RULES
 
 F = Family
 KERNELS = {
@@ -268,6 +269,38 @@ def test_every_family_has_ops_here() -> None:
 
 @pytest.mark.parametrize("rule", OP_RULES, ids=lambda rule: rule.example)
 def test_no_rule_of_ops_is_shadowed(rule: Rule) -> None:
+    assert op_family(rule.example) is rule.family
+
+
+TENSORFLOW = {
+    F.GEMM: "MatMul _MklMatMul _FusedMatMul _MklNativeFusedMatMul BatchMatMulV2 _MklBatchMatMulV2 Einsum",
+    F.CONVOLUTION: "Conv2D _MklNativeFusedConv2D _MklNativeConv2DBackpropInput _FusedConv2D Conv3DBackpropFilterV2 "
+    "_MklNativeConv2DBackpropFilterWithBias DepthwiseConv2dNative DepthwiseConv2dNativeBackpropInput",
+    F.POOLING: "MaxPool _MklNativeMaxPool _MklNativeMaxPoolGrad AvgPoolGrad MaxPool3D",
+    F.NORMALISATION: "FusedBatchNormV3 FusedBatchNormGradV3 _MklFusedBatchNormV3",
+    F.LOSS: "SparseSoftmaxCrossEntropyWithLogits SoftmaxCrossEntropyWithLogits L2Loss",
+    F.SOFTMAX: "Softmax _MklSoftmax LogSoftmax",
+    F.OPTIMIZER: "ResourceApplyAdam ResourceApplyGradientDescent ResourceSparseApplyAdagradV2",
+    F.ELEMENTWISE: "Mul Sub AddV2 AddN Pow RealDiv Sqrt Rsqrt RsqrtGrad Square SquaredDifference Relu ReluGrad Neg "
+    "BiasAdd DivNoNan AssignAddVariableOp AssignSubVariableOp SelectV2 GreaterEqual LeakyReluGrad Erf",
+    F.REDUCTION: "Sum Mean BiasAddGrad ArgMax",
+    F.LAYOUT: "Reshape Transpose Squeeze Tile ConcatV2 StridedSlice Pack PadV2 ExpandDims SplitV",
+    F.COPY: "ReadVariableOp AssignVariableOp Cast Identity IdentityN Fill ZerosLike",
+    F.GATHER: "GatherV2 ResourceGather OneHot UnsortedSegmentSum ScatterNd",
+    F.RANDOM: "StatelessRandomUniformV2 RandomStandardNormal TruncatedNormal StatelessTruncatedNormalV2",
+    F.OTHER: "_Arg _Retval IteratorGetNext OptionalGetValue fusion.3 MatMulling Mulish",
+}
+
+
+@pytest.mark.parametrize(
+    ("op", "wanted"), [(op, wanted) for wanted, ops in TENSORFLOW.items() for op in ops.split()]
+)
+def test_the_family_of_an_op_of_tensorflow(op: str, wanted: Family) -> None:
+    assert op_family(op) is wanted
+
+
+@pytest.mark.parametrize("rule", TENSORFLOW_RULES, ids=lambda rule: rule.example)
+def test_no_rule_of_tensorflow_is_shadowed(rule: Rule) -> None:
     assert op_family(rule.example) is rule.family
 
 
