@@ -69,8 +69,15 @@ class Neighbours:
             seen.update(here)
             yield here
 
-    def parameters(self, hlo: Hlo) -> list[Hlo]:
-        """Parameters of the program that an instruction takes, themselves or as copies."""
+    def parameters(
+        self, hlo: Hlo, moves: Callable[[Hlo], bool] = lambda hlo: hlo.opcode in _COPIES
+    ) -> list[Hlo]:
+        """Parameters of the program that an instruction takes, themselves or as copies.
+
+        Args:
+            hlo: The instruction.
+            moves: What counts as a copy.
+        """
         found: dict[Hlo, None] = {}
         waiting: list[Value] = [(operand, None) for operand in hlo.operands]
         seen: set[Value] = set()
@@ -81,7 +88,7 @@ class Neighbours:
             seen.add(value)
             if value[0].opcode == "parameter" and self._home[value[0]] is self._module.entry:
                 found[value[0]] = None
-            elif value[0].opcode in _COPIES:
+            elif moves(value[0]):
                 waiting.extend((operand, None) for operand in value[0].operands)
             elif value[0].opcode != "while":
                 waiting.extend(self._made_of(value))

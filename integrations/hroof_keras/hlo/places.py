@@ -8,7 +8,8 @@
 4. ``neighbour``: no name tells. It is placed with the nearest instruction that uses its result or, where none
    within six steps has a place, with the nearest one that its operands come from; where several are equally
    near, with most of them. In a loop that tells nothing else it is placed with the loop. A product or convolution
-   whose result goes to an optimizer computes a gradient: backward work of the layer whose weights are updated.
+   whose result goes to an optimizer computes a gradient: backward work of the layer whose weights are updated; any
+   other one belongs to the layer whose weights it takes, in the phase of what uses it.
 
 Work of an optimizer serves the layer whose weights it updates, see ``variables``.
 """
@@ -21,6 +22,7 @@ from dataclasses import replace
 
 from hroof.attribution import Part
 from hroof.units import Phase, Pipe
+from hroof_keras.hlo.flop import NO_FLOP
 from hroof_keras.hlo.messages import Hlo
 from hroof_keras.hlo.module import HloModule
 from hroof_keras.hlo.neighbours import Neighbours
@@ -31,6 +33,8 @@ RULES: tuple[Rule, ...] = ("own", "callee", "split", "neighbour", "none")
 
 _FAR = 6
 """Steps that are searched for a neighbour with a place."""
+
+_LAYS_OUT = frozenset({"fusion", "copy", "convert", "transpose", "reverse", "reshape"})
 
 
 class HloPlaces:
@@ -46,7 +50,7 @@ class HloPlaces:
         self._spots = Spots(module, place_of_name)
         self._neighbours = Neighbours(module.module)
         self._variables = Variables(self._neighbours, self._spots)
-        self._gradients: dict[Hlo, Spot | None] = {}
+        self._products: dict[Hlo, Spot | None] = {}
         self._placed: dict[Hlo, Known] = {}
 
     def parts(self, name: str) -> tuple[Part, ...]:
@@ -85,9 +89,9 @@ class HloPlaces:
         return self._placed[hlo]
 
     def _by_neighbours(self, hlo: Hlo) -> Known:
-        gradient = self._gradient(hlo)
-        if gradient is not None:
-            return alone(gradient, "neighbour")
+        product = self._product(hlo)
+        if product is not None:
+            return alone(product, "neighbour")
         for reach in (self._neighbours.users, self._neighbours.sources):
             spot = self._nearest(hlo, reach)
             if spot is not None:
@@ -109,25 +113,33 @@ class HloPlaces:
         return None
 
     def _spot(self, hlo: Hlo) -> Spot | None:
-        return self._spots.of_result(hlo) or self._gradient(hlo)
+        return self._spots.of_result(hlo) or self._product(hlo)
 
-    def _gradient(self, hlo: Hlo) -> Spot | None:
-        """The place of matrix work without a name whose result goes to an optimizer."""
-        if hlo not in self._gradients:
-            self._gradients[hlo] = self._of_gradient(hlo)
-        return self._gradients[hlo]
+    def _product(self, hlo: Hlo) -> Spot | None:
+        """The place of matrix work whose name tells nothing, by the weights that it takes or whose gradient it is."""
+        if hlo not in self._products:
+            self._products[hlo] = self._of_product(hlo)
+        return self._products[hlo]
 
-    def _of_gradient(self, hlo: Hlo) -> Spot | None:
+    def _of_product(self, hlo: Hlo) -> Spot | None:
         flop = self._module.counter.of(hlo)
         computes = flop is not None and any(pipe is Pipe.MATRIX for pipe, _ in flop.nominal)
         if not computes or self._spots.of(hlo)[0]:
             return None
         for here in self._neighbours.rounds(hlo, self._neighbours.users, _FAR):
             phases = {spot[0] for near in here if (spot := self._spots.of_result(near)) is not None}
+            if phases == {Phase.OPTIMIZER}:
+                return Phase.BACKWARD, self._variables.layer_of_update(hlo)
             if phases:
-                layer = self._variables.layer_of_update(hlo)
-                return (Phase.BACKWARD, layer) if phases == {Phase.OPTIMIZER} else None
+                layer = self._variables.layer_of_weights(hlo, self._moves)
+                phase = Phase.BACKWARD if Phase.BACKWARD in phases else Phase.FORWARD
+                return None if layer is None else (phase, layer)
         return None
+
+    def _moves(self, hlo: Hlo) -> bool:
+        """Whether an instruction lays its one operand out anew, and computes nothing."""
+        flop = self._module.counter.of(hlo)
+        return hlo.opcode in _LAYS_OUT and len(hlo.operands) == 1 and flop == NO_FLOP
 
     def _with_layers(self, hlo: Hlo, parts: tuple[Part, ...]) -> tuple[Part, ...]:
         """The same parts; those of an optimizer with the layer that they serve."""

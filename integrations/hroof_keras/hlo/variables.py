@@ -7,6 +7,7 @@ of these instructions, what uses their results leads to the update of the weight
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 from hroof.launches import LOSS
 from hroof.units import Phase
@@ -50,6 +51,17 @@ class Variables:
             if number == _UPDATE:
                 break
         return self._layer_of_gradient(hlo)
+
+    def layer_of_weights(self, hlo: Hlo, moves: Callable[[Hlo], bool]) -> Layer:
+        """The layer whose forward pass reads the weights that a product takes, laid out in whatever way.
+
+        Args:
+            hlo: The product.
+            moves: Whether an instruction only lays its operand out anew.
+        """
+        layers = {self._reader(parameter) for parameter in self._neighbours.parameters(hlo, moves)}
+        layers.discard(None)
+        return layers.pop() if len(layers) == 1 else None
 
     def _updated(self, hlo: Hlo) -> Layer:
         """The layer of the weights that an optimizer's instruction reads."""

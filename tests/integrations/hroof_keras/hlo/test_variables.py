@@ -94,12 +94,28 @@ def test_what_only_serves_such_a_gradient_goes_with_it() -> None:
     assert places.parts("turned") == places.parts("extra") == one(Phase.BACKWARD, 1)
 
 
-def test_a_product_that_others_use_too_is_placed_with_them() -> None:
+def test_a_product_of_computed_values_is_placed_with_what_uses_it() -> None:
     step = Step()
-    shared = step.dot("shared", step.hlos[0], step.hlos[1], "")
+    h, dy = (next(hlo for hlo in step.hlos if hlo.name == name) for name in ("h", "dy"))
+    shared = step.dot("shared", h, dy, "")
     step.op("user", "negate", shared, name="f/7")
     step.op("taken", "negate", shared, name="adam/odd")
     assert step.places().parts("shared") == one(Phase.FORWARD, 7)
+
+
+@pytest.mark.parametrize(("user", "phase"), [("b/7", Phase.BACKWARD), ("f/7", Phase.FORWARD)])
+def test_a_product_without_a_scope_belongs_to_the_layer_whose_weights_it_takes(
+    user: str, phase: Phase
+) -> None:
+    """In whatever layout; functions within a layer leave such names, for instance ``PartitionedCall/…``."""
+    step = Step()
+    w2 = next(hlo for hlo in step.hlos if hlo.name == "w2")
+    h = next(hlo for hlo in step.hlos if hlo.name == "h")
+    turned = step.op("turned", "transpose", step.op("flipped", "reverse", w2))
+    product = step.dot("product", h, turned, "PartitionedCall/gradients/grad/MatMul")
+    step.op("user", "negate", product, name=user)
+    assert step.places().parts("product") == one(phase, 2)
+    assert step.places().rule("product") == "neighbour"
 
 
 def test_weights_of_two_layers_go_to_the_first_that_reads_them() -> None:
