@@ -34,7 +34,8 @@ def measured(profile: Profile, say: Say, *, quick: bool = False) -> Machine | No
         The machine; None, with the reason said, where it cannot be measured here.
     """
     try:
-        integration.alone(integration.load(framework_of(profile)))
+        if framework_of(profile) in integration.known():
+            integration.alone(integration.load(framework_of(profile)))
         return ceilings_of(profile, say, quick=quick)
     except HroofError as error:
         say(f"hroof: no ceilings: {error}")

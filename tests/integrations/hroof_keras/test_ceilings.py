@@ -17,6 +17,7 @@ pytest.importorskip("keras")
 import hroof_keras  # noqa: E402
 from hroof.ceilings import Plan, cache, host, measure  # noqa: E402
 from hroof.ceilings.host import Cache  # noqa: E402
+from hroof.cli import show  # noqa: E402
 from hroof.errors import MissingError  # noqa: E402
 from hroof.integration import Device, alone, load  # noqa: E402
 from hroof.units import MemoryLevel, Pipe, Precision  # noqa: E402
@@ -261,3 +262,12 @@ def test_the_suite_measures_this_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert 0 < machine.facts["own_share"] <= 1
     assert not [text for text in machine.warnings if "could not run" in text]
+
+
+def test_after_a_run_the_process_of_the_command_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program ran in another process, so XLA may use the widest vectors in this one."""
+    monkeypatch.setattr(ceilings_xla._Own, "process", False)
+    monkeypatch.setattr(show, "ceilings_of", lambda profile, say, quick: "measured")
+    profile: Any = SimpleNamespace(run={"framework": "keras"})
+    assert show.measured(profile, lambda text: None) == "measured"
+    assert ceilings_xla._Own.process
