@@ -267,7 +267,8 @@ def test_the_suite_measures_this_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_after_a_run_the_process_of_the_command_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """The program ran in another process, so XLA may use the widest vectors in this one."""
     monkeypatch.setattr(ceilings_xla._Own, "process", False)
-    monkeypatch.setattr(show, "ceilings_of", lambda profile, say, quick: "measured")
+    measured: Any = object()
+    monkeypatch.setattr(show, "ceilings_of", lambda profile, say, quick: measured)
     profile: Any = SimpleNamespace(run={"framework": "keras"})
-    assert show.measured(profile, lambda text: None) == "measured"
+    assert show.measured(profile, lambda text: None) is measured
     assert ceilings_xla._Own.process
