@@ -31,7 +31,7 @@ UNKNOWN = (
 )
 
 
-WHOLE = "Kernels that XLA made of ops of several layers are given whole to the layer of the op that they are named after"
+WHOLE = "Kernels that XLA made of ops of several layers go whole to the layer of the op that they are named after"
 _PIPELINE = Place(Phase.DATA, None, "scope")
 
 

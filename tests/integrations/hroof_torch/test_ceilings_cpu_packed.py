@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch")
 
 from hroof.units import Pipe, Precision  # noqa: E402
 from hroof_torch import ceilings_cpu_packed as packed  # noqa: E402
+from hroof_torch.ceilings_cpu_peaks import random_values  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -57,8 +58,8 @@ def test_a_build_without_onednn_has_none(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_wrong_result_is_refused() -> None:
-    x = packed.random_values(1, 4, 5, 5)
-    weight = packed.random_values(4, 4, 3, 3)
+    x = random_values(1, 4, 5, 5)
+    weight = random_values(4, 4, 3, 3)
     right = torch.nn.functional.conv2d(x, weight, padding=1)
     packed._check(right, x, weight)
     with pytest.raises(ArithmeticError, match="wrong by"):
