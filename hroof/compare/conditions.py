@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from hroof.ceilings import differences
-from hroof.compare.differences import Comparison, Difference, Side
-from hroof.units import MemoryLevel, Source, number, si
+from hroof.compare.differences import Comparison, Difference, Part, Side
+from hroof.units import MemoryLevel, Phase, Source, number, si
 
 if TYPE_CHECKING:
     from hroof.machine import Ceiling, Machine
@@ -190,9 +190,14 @@ def _sizes(found: Comparison) -> Iterator[str]:
     factor = differ_in_size(found)
     if factor is not None:
         yield (
-            f"NEW does {number(factor)} times the FLOP of BASE in nearly every layer: probably another batch, image or "
-            f"sequence. Per FLOP, NEW is {number(factor * found.total.ratio)} times as fast."
+            f"NEW does {number(factor)} times the forward FLOP of BASE in nearly every layer: probably another batch, "
+            f"image or sequence. Per FLOP of these, NEW is {number(factor * found.total.ratio)} times as fast."
         )
+
+
+def _forward(part: Part | None) -> float:
+    point = part.phases.get(Phase.FORWARD) if part else None
+    return math.nan if point is None else point.total_flop
 
 
 def _above_roof(found: Comparison) -> Iterator[str]:
@@ -208,12 +213,13 @@ def _above_roof(found: Comparison) -> Iterator[str]:
 
 
 def differ_in_size(found: Comparison) -> float | None:
-    """The factor by which the FLOP of nearly all layers differ, where there is one: another batch; else None."""
-    factors = sorted(
-        row.flops[1] / row.flops[0]
-        for row in found.layers
-        if row.base and row.new and row.comparable("flop") and min(row.flops) > 0
-    )
+    """The factor by which the forward FLOP of nearly all layers differ, where there is one (another batch); else None.
+
+    Work of the optimizer does not grow with the batch, so that of a whole layer would not tell.
+    """
+    both = [row for row in found.layers if row.base and row.new and row.comparable("flop")]
+    pairs = [(_forward(row.base), _forward(row.new)) for row in both]
+    factors = sorted(new / base for base, new in pairs if base > 0 and new > 0)
     if len(factors) < 2:
         return None
     middle = factors[len(factors) // 2]

@@ -59,13 +59,13 @@ class Part:
         name: Of the layer, phase or kernel.
         point: Its numbers in the median step.
         times: Seconds of each captured step.
-        phases: Its seconds by phase in the median step; of layers only.
+        phases: Its points by phase in the median step; of layers only.
     """
 
     name: str
     point: Point
     times: tuple[float, ...]
-    phases: Mapping[str, float] = field(default_factory=dict)
+    phases: Mapping[str, Point] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -340,11 +340,11 @@ def _idle(name: str, by: Sequence[str]) -> Point:
     return Point(key, 0.0, 0.0, math.nan, {}, {}, {}, None, math.nan, None, None, 0.0, 0.0, 0.0, {})
 
 
-def _phases(side: Side) -> dict[str, dict[str, float]]:
-    """Seconds of each layer by phase."""
-    result: dict[str, dict[str, float]] = {}
+def _phases(side: Side) -> dict[str, dict[str, Point]]:
+    """The points of each layer by phase."""
+    result: dict[str, dict[str, Point]] = {}
     for point in points(side.typical, None, ("layer", "phase")):
-        result.setdefault(point.key["layer"], {})[point.key["phase"]] = point.time
+        result.setdefault(point.key["layer"], {})[point.key["phase"]] = point
     return result
 
 

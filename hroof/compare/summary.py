@@ -157,8 +157,8 @@ def _slowest(found: Comparison) -> str:
     lost = [row for row in found.kernels if row.change is Change.SLOWER]
     if not lost:
         return ""
-    name = display_name(lost[0].name) if found.unit == "kernel" else lost[0].name
-    return f" The {found.unit} that lost most is {name or lost[0].name}, {signed(lost[0].time)}."
+    name = lost[0].name if found.unit == "family" else display_name(lost[0].name) or lost[0].name
+    return f" The {found.unit} that lost most is {name}, {signed(lost[0].time)}."
 
 
 def _no_loss(found: Comparison) -> str:

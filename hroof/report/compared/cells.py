@@ -86,7 +86,7 @@ def _headroom(value: float) -> str:
     return f"! {number(value)}" if value < 1 - ROUNDING else number(value)
 
 
-def full(kind: str, rows: Sequence[Difference], names: Sequence[str]) -> Grid:
+def full(kind: str, rows: Sequence[Difference], names: Iterable[str]) -> Grid:
     """The rows with every difference: time, launches, FLOP, bytes at each level, headroom."""
     levels = levels_of(rows)
     headers = [kind, "BASE", "NEW", "Δ time", "noise", "change", "Δ launches", "Δ FLOP"]

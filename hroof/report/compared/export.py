@@ -17,6 +17,7 @@ from hroof.files import Write, json_ready, json_writer, write_atomic
 from hroof.findings import warnings
 from hroof.report.compared.schema import COMPARE_SCHEMA, JSON_SCHEMA
 from hroof.report.plain import no_formula
+from hroof.roofline import Point
 from hroof.units import MemoryLevel
 
 if TYPE_CHECKING:
@@ -101,9 +102,13 @@ def _named(part: Part | None) -> str | None:
 def _by_phase(row: Difference) -> dict[str, dict[str, float]]:
     before, after = (part.phases if part else {} for part in (row.base, row.new))
     return {
-        phase: _pair(before.get(phase, 0.0), after.get(phase, 0.0))
+        phase: _pair(_seconds(before.get(phase)), _seconds(after.get(phase)))
         for phase in dict.fromkeys((*before, *after))
     }
+
+
+def _seconds(point: Point | None) -> float:
+    return 0.0 if point is None else point.time
 
 
 def to_frame(found: Comparison) -> pd.DataFrame:

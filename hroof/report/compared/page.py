@@ -12,10 +12,10 @@ from hroof.errors import MissingError
 from hroof.report import inline
 from hroof.report.compared import arrows, cells
 from hroof.report.compared.export import to_json
-from hroof.report.compared.text import CONVENTIONS, card, caveats
+from hroof.report.compared.text import CONVENTIONS, cards, caveats
 from hroof.report.html import template
 from hroof.report.look import printable
-from hroof.units import si
+from hroof.units import MemoryLevel, si
 
 MAX_ROWS = 300
 """Rows of a table in the page; the rest is named by number and time."""
@@ -31,24 +31,25 @@ def render(found: Comparison) -> str:
     Raises:
         MissingError: jinja2 is not installed.
     """
-    data, left_out = _data(found)
+    document = to_json(found)
+    told = [document[side]["warnings"] for side in ("base", "new")]
+    data, left_out = _data(document)
     written: str = template("compare.html").render(
         title=f"{printable(found.base.name)} → {printable(found.new.name)}",
         verdict=summary(found),
-        cards=[("BASE", card(found.base)), ("NEW", card(found.new))],
+        cards=list(zip(("BASE", "NEW"), cards(found), strict=True)),
         conditions=conditions(found),
         chart=_chart(found),
         tables=[_table(found, kind, rows) for kind, rows in found.tables().items()],
-        caveats=[RULE, CONVENTIONS, *caveats(found)],
+        caveats=[RULE, CONVENTIONS, *caveats(*told)],
         data=data,
         left_out=left_out,
     )
     return written
 
 
-def _data(found: Comparison) -> tuple[str, int]:
+def _data(document: dict[str, Any]) -> tuple[str, int]:
     """The export as JSON within a size, and how many rows are left out: of the longest table first."""
-    document = to_json(found)
     tables = [document[name] for name in ("kernels", "layers", "phases")]
     before = sum(len(table["rows"]) for table in tables)
     text = inline.json_text(document)
@@ -73,13 +74,13 @@ def _table(found: Comparison, kind: str, rows: Sequence[Difference]) -> dict[str
     shown, called = list(rows[:MAX_ROWS]), names[:MAX_ROWS]
     if kind == "phase":
         shown, called = [found.total, *shown], ["whole step", *called]
-    grid = cells.full(kind, shown, [_short(name) for name in called])
+    grid, levels = cells.full(kind, shown, map(_short, called)), cells.levels_of(shown)
     return {
         "kind": kind,
         "headers": grid.headers,
         "rows": [
             # The first word of the change is the class of the row: faster, slower, within, not, new, gone.
-            {"texts": texts, "sorted": _values(row, rows), "change": row.change.split()[0]}
+            {"texts": texts, "sorted": _values(row, levels), "change": row.change.split()[0]}
             for texts, row in zip(grid.rows, shown, strict=True)
         ],
         "rest": _rest(rows[MAX_ROWS:]),
@@ -88,12 +89,12 @@ def _table(found: Comparison, kind: str, rows: Sequence[Difference]) -> dict[str
     }
 
 
-def _values(row: Difference, rows: Sequence[Difference]) -> list[float | str | None]:
+def _values(row: Difference, levels: Sequence[MemoryLevel]) -> list[float | str | None]:
     """What the columns of ``cells.full`` sort by."""
     before, after = row.times
     times = (math.nan if row.base is None else before, math.nan if row.new is None else after)
     values = [*times, row.time, row.judged.noise]
-    work = [row.launches, row.flop, *(row.nbytes(level) for level in cells.levels_of(rows))]
+    work = [row.launches, row.flop, *(row.nbytes(level) for level in levels)]
     numbers = [_finite(value) for value in (*values, *work, row.headrooms[1], row.headroom)]
     return [row.name[:MAX_NAME], *numbers[:4], str(row.change), *numbers[4:], str(row.how)]
 

@@ -14,7 +14,6 @@ from hroof.findings import Verdict, warnings
 from hroof.report.compared import cells
 from hroof.report.grid import show
 from hroof.report.page import console_for, heading, line, panel
-from hroof.roofline import totals
 from hroof.units import si
 
 if TYPE_CHECKING:
@@ -61,8 +60,8 @@ def _head(console: Console, found: Comparison) -> None:
         f"Verdict: {found.base.name} (BASE) → {found.new.name} (NEW)",
         Verdict(said.text, said.why, said.next, said.supported),
     )
-    for name, side in (("BASE", found.base), ("NEW", found.new)):
-        line(console, f"{name} {card(side)}")
+    for name, card in zip(("BASE", "NEW"), cards(found), strict=True):
+        line(console, f"{name} {card}")
     about = conditions(found)
     if about:
         heading(console, "What differs beside the times")
@@ -70,15 +69,21 @@ def _head(console: Console, found: Comparison) -> None:
         line(console, f"• {text}")
 
 
-def card(side: Side) -> str:
-    """A run in one line: what, where, how much."""
-    run, sums = side.profile.run, totals(side.profile, side.machine)
+def cards(found: Comparison) -> list[str]:
+    """Each run in one line: what, where, how much."""
+    sides = zip(
+        (found.base, found.new), found.total.times, found.walls, found.total.flops, strict=True
+    )
+    return [_card(*facts) for facts in sides]
+
+
+def _card(side: Side, time: float, wall: float, flop: float) -> str:
+    run, count = side.profile.run, side.profile.step_count
     device = f"{run.get('device_name') or ''} ({run.get('device') or 'unknown device'})".strip()
-    steps = f"{sums.steps} captured step{'' if sums.steps == 1 else 's'}"
-    times = f"launches {si(sums.time, 's')}, wall {si(sums.wall, 's')}"
-    work = si(sums.hardware_flop, "FLOP")
+    steps = f"{count} captured step{'' if count == 1 else 's'}"
+    times = f"launches {si(time, 's')}, wall {si(wall, 's')}"
     framework = str(run.get("framework") or "unknown framework")
-    return " · ".join([side.name, framework, device, steps, times, work])
+    return " · ".join([side.name, framework, device, steps, times, si(flop, "FLOP")])
 
 
 def _table(
@@ -130,13 +135,13 @@ def _foot(console: Console, found: Comparison, full: bool) -> None:
         line(console, "--full shows FLOP and bytes at every level, and the warnings of both runs.")
         return
     heading(console, "Caveats")
-    for text in caveats(found):
+    sides = (found.base, found.new)
+    for text in caveats(*(warnings(side.profile, side.machine) for side in sides)):
         line(console, f"• {text}")
 
 
-def caveats(found: Comparison) -> list[str]:
+def caveats(before: Sequence[str], after: Sequence[str]) -> list[str]:
     """The warnings of both runs, each once, with whose it is."""
-    before, after = (warnings(side.profile, side.machine) for side in (found.base, found.new))
     both = [text for text in before if text in after]
     said = [f"Both: {text}" for text in both]
     said += [f"BASE: {text}" for text in before if text not in both]

@@ -173,9 +173,9 @@ class TestSize:
     def test_another_batch_is_told(
         self, profile: Profile, build: Any, both: dict[str, Machine]
     ) -> None:
-        (text,) = said(profile, self.scaled(build, 2.0), **both)
-        assert "NEW does 2.00 times the FLOP of BASE in nearly every layer" in text
-        assert "Per FLOP, NEW is 2.00 times as fast" in text
+        text = said(profile, self.scaled(build, 2.0), **both)[0]
+        assert "NEW does 2.00 times the forward FLOP of BASE in nearly every layer" in text
+        assert "Per FLOP of these, NEW is 2.00 times as fast" in text
 
     def test_one_layer_that_does_more_is_no_other_batch(self, profile: Profile, build: Any) -> None:
         assert differ_in_size(compare(profile, self.scaled(build, 2.0, "fc1"))) is None

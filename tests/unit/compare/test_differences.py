@@ -64,7 +64,7 @@ class TestNumbers:
         assert named(found.layers)["fc1"].base is not None
         phases = named(found.layers)["fc1"].new
         assert phases is not None
-        assert phases.phases["backward"] == pytest.approx(330e-6)
+        assert phases.phases["backward"].time == pytest.approx(330e-6)
 
     def test_the_step_is_that_of_the_report(
         self, profile: Profile, machine: Machine, build: Any

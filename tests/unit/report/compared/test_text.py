@@ -10,10 +10,11 @@ import pytest
 
 from hroof.compare import Change, Comparison, Difference, compare
 from hroof.compare.noise import RULE
+from hroof.findings import warnings
 from hroof.machine import Machine
 from hroof.profile import Profile
 from hroof.report.compared import cells
-from hroof.report.compared.text import CONVENTIONS, card, caveats, render
+from hroof.report.compared.text import CONVENTIONS, cards, caveats, render
 
 
 def words(text: str) -> str:
@@ -31,9 +32,9 @@ class TestHead:
 
     def test_both_runs_have_their_card(self, compared: Comparison) -> None:
         text = words(render(compared, width=160))
-        assert f"BASE {card(compared.base)}" in text
-        assert f"NEW {card(compared.new)}" in text
-        assert card(compared.base) == (
+        assert f"BASE {cards(compared)[0]}" in text
+        assert f"NEW {cards(compared)[1]}" in text
+        assert cards(compared)[0] == (
             "small · none · (cpu) · 3 captured steps · launches 374 µs, wall 440 µs · 15.1 MFLOP"
         )
 
@@ -148,10 +149,11 @@ class TestCells:
 
 def test_caveats_are_told_once_for_both(profile: Profile, build: Any) -> None:
     found = compare(profile, build.other(warnings=["odd"]))
-    texts = caveats(found)
+    texts = caveats(*(warnings(side.profile, side.machine) for side in (found.base, found.new)))
     assert [text for text in texts if "odd" in text] == ["NEW: odd"]
     assert sum(text.startswith("Both: There are no ceilings") for text in texts) == 1
     assert len(texts) == len(set(texts))
+    assert caveats([], []) == ["None."]
 
 
 @pytest.mark.parametrize("full", [False, True])
