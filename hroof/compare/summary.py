@@ -13,6 +13,8 @@ from hroof.kernels import display_name
 from hroof.units import number, percent, si
 
 _NAMED = 3
+LARGE_NOISE = 0.2
+"""Share of a step from which on its noise hides what people look for; hroof report warns at the same spread."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +168,8 @@ def _no_loss(found: Comparison) -> str:
         return "No matched layer is slower by itself: look at what is new, and at launches outside layers."
     if found.total.change is Change.FASTER:
         return "Nothing became slower. hroof report NEW says what is left to gain."
+    if found.total.judged.noise > LARGE_NOISE * min(found.total.times):
+        return "The steps of a run vary widely: collect both again on an idle machine, with more steps."
     return "Nothing to do; more steps would show smaller differences."
 
 

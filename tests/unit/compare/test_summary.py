@@ -78,6 +78,11 @@ class TestNoise:
         assert (found.change, found.supported) == (Change.NOISE, True)
         assert "faster" not in found.text
         assert found.why == "No layer differs by more than the steps of one run do."
+        assert found.next.startswith("The steps of a run vary widely: collect both again")
+
+    def test_that_is_small_needs_nothing(self, steady: Profile, build: Any) -> None:
+        found = said(steady, build.other({"fc1": 1.01}, scales=STEADY))
+        assert found.change is Change.NOISE
         assert found.next == "Nothing to do; more steps would show smaller differences."
 
     def test_not_known(self, build: Any) -> None:
