@@ -48,6 +48,18 @@ def show(console: Console, grid: Grid) -> None:
         _paragraph(console, grid, row)
 
 
+def fits(console: Console, grid: Grid) -> bool:
+    """Whether the terminal is wide enough for a grid as a table."""
+    return _natural_width(console, _table(grid)) <= console.width
+
+
+def without(grid: Grid, left_out: Sequence[str]) -> Grid:
+    """A grid without some of its columns."""
+    kept = [i for i, header in enumerate(grid.headers) if header not in left_out]
+    rows = [[row[i] for i in kept] for row in grid.rows]
+    return Grid([grid.headers[i] for i in kept], rows, grid.names)
+
+
 def _table(grid: Grid) -> Table:
     from rich import box
     from rich.table import Table

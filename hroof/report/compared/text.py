@@ -12,7 +12,7 @@ from hroof.compare.noise import RULE
 from hroof.compare.summary import signed
 from hroof.findings import Verdict, warnings
 from hroof.report.compared import cells
-from hroof.report.grid import show
+from hroof.report.grid import Grid, fits, show, without
 from hroof.report.page import console_for, heading, line, panel
 from hroof.units import si
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 TOP = 12
+_NARROWER = ((), ("work",), ("work", "× as fast"), ("work", "× as fast", "headroom"))
+"""Columns to leave out, one after the other, until the table fits."""
 CONVENTIONS = (
     "Numbers are those of the median step of each run, the same step for every row, so that rows add up (hroof report "
     "takes the median row by row). Δ is NEW − BASE; × as fast is BASE ÷ NEW; – is not known, never zero."
@@ -102,7 +104,7 @@ def _table(
         shown, names = [found.total, *shown], names | {id(found.total): "whole step"}
     grid = cells.full if full else cells.brief
     if shown:
-        show(console, grid(kind, shown, [names[id(row)] for row in shown]))
+        _show(console, grid(kind, shown, [names[id(row)] for row in shown]))
     _left_out(console, rows[top:] if top > 0 else [])
     text = cells.sums(found, rows)
     if text:
@@ -111,6 +113,19 @@ def _table(
         alone = [names[id(row)] for row in rows if row.change is change]
         if alone:
             line(console, f"{title}: {', '.join(alone)}.")
+
+
+def _show(console: Console, grid: Grid) -> None:
+    """The table, on a narrow terminal without its last columns; where these are not enough, as paragraphs."""
+    for left_out in _NARROWER:
+        narrow = without(grid, left_out)
+        if fits(console, narrow):
+            show(console, narrow)
+            there = [name for name in left_out if name in grid.headers]
+            if there:
+                line(console, f"(narrow terminal: without {', '.join(there)})")
+            return
+    show(console, grid)
 
 
 def _left_out(console: Console, rows: Sequence[Difference]) -> None:

@@ -88,9 +88,23 @@ class TestTables:
         assert "Caveats" not in render(compared, width=200)
 
     def test_a_narrow_terminal_gets_paragraphs(self, compared: Comparison) -> None:
-        text = render(compared, width=60)
-        assert "narrow terminal" in text
-        assert max(map(len, text.splitlines())) <= 60
+        text = render(compared, width=40)
+        assert "(narrow terminal: 40 columns; as a table" in text.replace("\n", " ")
+        assert max(map(len, text.splitlines())) <= 40
+
+    @pytest.mark.parametrize(
+        ("width", "left_out"),
+        [(110, ""), (80, "work"), (70, "work, × as fast"), (60, "work, × as fast, headroom")],
+    )
+    def test_a_terminal_that_is_a_little_too_narrow_gets_fewer_columns(
+        self, profile: Profile, machine: Machine, build: Any, width: int, left_out: str
+    ) -> None:
+        new = build.other({"fc1": 2.0})
+        text = render(compare(profile, new, base_machine=machine, new_machine=machine), width=width)
+        assert max(map(len, text.splitlines())) <= width
+        said = f"(narrow terminal: without {left_out})"
+        assert (said in text) == bool(left_out)
+        assert "as a table this needs" not in text
 
     def test_without_ceilings_there_is_no_headroom(self, profile: Profile, build: Any) -> None:
         text = render(compare(profile, build.other()), width=160)
