@@ -184,12 +184,6 @@ class Integration(Protocol):
             sizes: Bytes that each thread is to touch.
         """
 
-    def own_process(self) -> None:
-        """No program runs in this process but hroof, so settings may be made that would change one.
-
-        Told before ceilings are measured; an integration may do without.
-        """
-
     def watch_program(self, begin: Callable[[], object]) -> None:
         """Call ``begin`` at the first sign of work in a program that has no region of its own."""
 
@@ -267,7 +261,10 @@ def uses(one: Integration) -> bool:
 
 
 def alone(one: Integration) -> Integration:
-    """The integration, told that no program runs in this process but hroof."""
+    """The integration, told that no program runs in this process but hroof.
+
+    It may have a function ``own_process()`` that makes settings which would change a program.
+    """
     _asked(one, "own_process", None)
     return one
 

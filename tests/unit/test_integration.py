@@ -92,7 +92,7 @@ def test_active_are_those_whose_framework_is_imported(monkeypatch: pytest.Monkey
 
 
 def test_an_idle_broken_integration_hurts_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    install(monkeypatch, idle="hroof_no_such_module")
+    install(monkeypatch, never_imported="hroof_no_such_module")
     assert integration.active() == []
 
 
