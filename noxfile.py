@@ -120,7 +120,9 @@ def keras_only(session: nox.Session) -> None:
 def jax(session: nox.Session) -> None:
     """Keras on JAX, with neither TensorFlow nor PyTorch."""
     _install(session, "-e", ".", "keras", "jax", *_group("test"))
-    found = [str(path) for path in sorted(ROOT.glob("tests/integrations/hroof_keras/test_jax*.py"))]
+    found = [
+        str(path) for path in sorted(ROOT.glob("tests/integrations/hroof_keras/on_jax/test_*.py"))
+    ]
     environment = {"KERAS_BACKEND": "jax"}
     session.run("python", "-m", "pytest", *found, *session.posargs, env=environment)
 

@@ -21,7 +21,7 @@ beyond the noise, whatever their number of steps; a test draws them.
 """
 FLOOR = 0.02
 """Share of the time that two runs of one program may differ by even where their steps agree: memory lies elsewhere,
-the clock is another one. Set by this project, from repeated runs of one small program on one machine."""
+the clock is another one. Chosen by this project; not measured."""
 RULE = (
     f"A time differs only if it moves by more than the spreads of both runs together: the distance between the "
     f"quartiles of the step times, with fewer than {ENOUGH} steps their whole range (of 2 steps four times it), "

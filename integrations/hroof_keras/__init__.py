@@ -71,34 +71,34 @@ def watch_program(begin: Callable[[], object]) -> None:
 
 def device(name: str | None = None) -> Device:
     """Describe a device; see ``hroof.integration.Integration.device``."""
-    from hroof_keras import ceilings
+    from hroof_keras.ceilings import front as ceilings
 
     return ceilings.device(name)
 
 
 def ceiling_kernels(device: Device) -> Iterator[CeilingKernel]:
     """Candidate kernels for every ceiling that the device has."""
-    from hroof_keras import ceilings
+    from hroof_keras.ceilings import front as ceilings
 
     return ceilings.ceiling_kernels(device)
 
 
 def ceiling_facts(device: Device) -> dict[str, Any]:
     """What was seen while the ceilings were measured: the share of the processor time, flags of XLA."""
-    from hroof_keras import ceilings
+    from hroof_keras.ceilings import front as ceilings
 
     return ceilings.ceiling_facts(device)
 
 
 def own_process() -> None:
     """No program runs in this process but hroof: XLA may use the widest vectors for the ceilings."""
-    from hroof_keras import ceilings_xla
+    from hroof_keras.ceilings import xla as ceilings_xla
 
     ceilings_xla.own_process()
 
 
 def sweep_kernels(device: Device, sizes: Sequence[int]) -> Iterator[CeilingKernel]:
     """A kernel for each working set, for the sweep over sizes."""
-    from hroof_keras import ceilings
+    from hroof_keras.ceilings import front as ceilings
 
     return ceilings.sweep_kernels(device, sizes)

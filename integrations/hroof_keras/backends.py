@@ -9,8 +9,9 @@ from hroof import integration
 from hroof.integration import Capture, Stage, StepSink
 from hroof.profile import Profile
 from hroof.regions import marks_only
-from hroof_keras import private_jax, private_steps
 from hroof_keras.executions import Execution
+from hroof_keras.private import jax as private_jax
+from hroof_keras.private import steps as private_steps
 from hroof_keras.steps import StepFinder
 
 COMPILED = (
@@ -31,18 +32,18 @@ def capture(steps: StepSink) -> Capture:
     if chosen == "torch":
         return HandedOver(steps, integration.load("torch"))
     if chosen == "jax" and not marks_only() and private_jax.can_be_profiled():
-        from hroof_keras.jax_capture import JaxCapture
+        from hroof_keras.on_jax.capture import JaxCapture
 
         return JaxCapture(steps)
     if chosen != "tensorflow":
-        from hroof_keras.wall_capture import WallCapture
+        from hroof_keras.capturing.wall_capture import WallCapture
 
         return WallCapture(steps)
     if marks_only():
-        from hroof_keras.marks_capture import MarksCapture
+        from hroof_keras.capturing.marks_capture import MarksCapture
 
         return MarksCapture(steps)
-    from hroof_keras.keras_capture import KerasCapture
+    from hroof_keras.capturing.keras_capture import KerasCapture
 
     return KerasCapture(steps)
 

@@ -9,7 +9,7 @@ from importlib import metadata
 from typing import Any
 
 from hroof.integration import Device, StepSink
-from hroof_keras import private_steps
+from hroof_keras.private import steps as private_steps
 
 STEPS_FOUND = (
     "Steps were found from executions of Keras' own loops, from train_on_batch and from optimizer.apply outside "

@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
-from hroof_keras import private, private_steps
+from hroof_keras.private import runtime as private
+from hroof_keras.private import steps as private_steps
 
 
 class Kind(StrEnum):

@@ -13,8 +13,9 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from hroof.integration import Stage, StepSink
-from hroof_keras import executions, private_steps
+from hroof_keras import executions
 from hroof_keras.executions import Execution, Kind
+from hroof_keras.private import steps as private_steps
 
 _CAPTURED = (Stage.COUNT, Stage.TIME)
 _FORGET_AFTER = 2

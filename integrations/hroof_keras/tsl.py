@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from hroof.collect import nvtx
-from hroof_keras import private_nvtx
+from hroof_keras.private import nvtx as private_nvtx
 
 XLA_FLAGS = "XLA_FLAGS"
 GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hroof_keras.counting.names import plain
-from hroof_keras.nodes import Node
+from hroof_keras.graph.nodes import Node
 
 
 class Buffers:

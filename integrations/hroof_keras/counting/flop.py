@@ -11,7 +11,7 @@ from hroof.launches import Counts
 from hroof.traffic import MatrixShape
 from hroof.units import Pipe, Precision
 from hroof_keras.counting import weights
-from hroof_keras.nodes import ITEMSIZE, Node, TensorSpec
+from hroof_keras.graph.nodes import ITEMSIZE, Node, TensorSpec
 
 COMPLEX_MULTIPLY_ADD = 4.0
 """A complex multiply-add is 8 real FLOP, four times a real one."""

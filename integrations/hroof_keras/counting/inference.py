@@ -15,7 +15,7 @@ from hroof_keras.counting.reshaping import SHAPERS
 from hroof_keras.counting.rules.convolution import channels_first, spatial, steps_of
 from hroof_keras.counting.rules.einsum import label_lengths, parse
 from hroof_keras.counting.rules.matrix import broadcast
-from hroof_keras.nodes import Node, TensorSpec
+from hroof_keras.graph.nodes import Node, TensorSpec
 
 Specs = list[TensorSpec | None]
 Infer = Callable[[Call], Sequence[Shape]]

@@ -18,7 +18,7 @@ from hroof_keras.counting import weights
 from hroof_keras.counting.buffers import Buffers
 from hroof_keras.counting.flop import Call
 from hroof_keras.counting.rules.optimizers import UPDATES, update_of
-from hroof_keras.nodes import ITEMSIZE, TensorSpec
+from hroof_keras.graph.nodes import ITEMSIZE, TensorSpec
 
 Side = dict[str, float]
 

@@ -14,7 +14,7 @@ from hroof_keras.counting.inference import output_specs
 from hroof_keras.counting.names import NOTHING, VIEWS, plain
 from hroof_keras.counting.rules.registry import find_rule
 from hroof_keras.counting.traffic import Traffic, traffic_of
-from hroof_keras.nodes import Node, TensorSpec
+from hroof_keras.graph.nodes import Node, TensorSpec
 
 _VIEW = Work({}, {}, 0.0, 0.0, Source.COUNTED, is_view=True)
 _NOTHING = Work({}, {}, 0.0, 0.0, Source.COUNTED)

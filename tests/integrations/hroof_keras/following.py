@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hroof.launches import LOSS, LOSS_NAME
-from hroof_keras.events import Event
-from hroof_keras.graphs import GraphCollection
-from hroof_keras.layers import LayerMap
-from hroof_keras.nodes import Node
-from hroof_keras.places import Place, Places
-from hroof_keras.profiler import Session
-from hroof_keras.recorder import Recorder
+from hroof_keras.graph.graphs import GraphCollection
+from hroof_keras.graph.nodes import Node
+from hroof_keras.graph.places import Place, Places
+from hroof_keras.profiling.events import Event
+from hroof_keras.profiling.profiler import Session
+from hroof_keras.scopes.layers import LayerMap
+from hroof_keras.scopes.recorder import Recorder
 
 PRODUCTS = ("MatMul", "Conv", "Einsum")
 

@@ -11,11 +11,11 @@ import keras
 
 from hroof.launches import Work
 from hroof_keras.counting import Buffers, output_specs, work_of
-from hroof_keras.events import Event, Recorded, within
-from hroof_keras.flow import Flow, inputs_of
-from hroof_keras.graphs import GraphCollection
-from hroof_keras.nodes import Node, TensorSpec
-from hroof_keras.profiler import Session
+from hroof_keras.graph.flow import Flow, inputs_of
+from hroof_keras.graph.graphs import GraphCollection
+from hroof_keras.graph.nodes import Node, TensorSpec
+from hroof_keras.profiling.events import Event, Recorded, within
+from hroof_keras.profiling.profiler import Session
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ from hroof.integration import Stage, StepSink
 from hroof.profile import Profile
 from hroof.regions import Region
 from hroof_keras import backends, executions
-from hroof_keras.keras_capture import KerasCapture
-from hroof_keras.marks_capture import MarksCapture
-from hroof_keras.wall_capture import WallCapture
+from hroof_keras.capturing.keras_capture import KerasCapture
+from hroof_keras.capturing.marks_capture import MarksCapture
+from hroof_keras.capturing.wall_capture import WallCapture
 from tests.integrations.hroof_keras import tiny
 
 ROOT = str(Path(__file__).parents[3])

@@ -22,9 +22,9 @@ import hroof
 from hroof.launches import LOSS_NAME
 from hroof.regions import Region, Status
 from hroof.regions.outcome import HroofWarning
-from hroof_keras import private
-from hroof_keras.profiler import RUNNING, STARTED
-from hroof_keras.wall_capture import OP
+from hroof_keras.capturing.wall_capture import OP
+from hroof_keras.private import runtime as private
+from hroof_keras.profiling.profiler import RUNNING, STARTED
 from tests.integrations.hroof_keras import models
 
 STEPS = 2
@@ -479,7 +479,9 @@ def test_without_shapes_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_steps_that_cannot_be_told_apart_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hroof_keras.reading.divided", lambda execution, in_layer: [execution])
+    monkeypatch.setattr(
+        "hroof_keras.profiling.reading.divided", lambda execution, in_layer: [execution]
+    )
     model, x, y = models.cnn(steps_per_execution=2, batches=6)
     measured = region(skip=2, steps=2)
     with measured:

@@ -13,7 +13,8 @@ import keras
 import tensorflow as tf
 
 from hroof.integration import Device
-from hroof_keras import description, private_steps
+from hroof_keras import description
+from hroof_keras.private import steps as private_steps
 from tests.integrations.hroof_keras import tiny
 
 DEVICE = Device("cpu", "chip", facts={"threads": 2})

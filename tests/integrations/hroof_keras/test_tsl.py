@@ -20,7 +20,9 @@ pytest.importorskip("tensorflow")
 import tensorflow as tf
 
 from hroof.collect import nvtx, tsl
-from hroof_keras import private, private_nvtx, startup
+from hroof_keras import startup
+from hroof_keras.private import nvtx as private_nvtx
+from hroof_keras.private import runtime as private
 from hroof_keras.tsl import (
     GROWTH,
     XLA_FLAGS,

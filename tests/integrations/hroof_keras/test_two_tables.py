@@ -16,8 +16,8 @@ tf = pytest.importorskip("tensorflow")
 
 from hroof.launches import Work  # noqa: E402
 from hroof.units import Pipe, Precision  # noqa: E402
-from hroof_keras.events import within  # noqa: E402
 from hroof_keras.hlo import HloModule  # noqa: E402
+from hroof_keras.profiling.events import within  # noqa: E402
 from tests.integrations.hroof_keras import models  # noqa: E402
 from tests.integrations.hroof_keras.counting.traced import trace  # noqa: E402
 from tests.integrations.hroof_keras.hlo.compiled import Stage, compiled  # noqa: E402

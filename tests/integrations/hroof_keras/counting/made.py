@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from hroof.launches import Work
 from hroof_keras.counting import Buffers, work_of
-from hroof_keras.nodes import Node, TensorSpec
+from hroof_keras.graph.nodes import Node, TensorSpec
 
 Known = tuple[int, ...] | TensorSpec | None
 

@@ -17,7 +17,7 @@ tf = pytest.importorskip("tensorflow")
 
 from hroof.units import Pipe, Precision, Source  # noqa: E402
 from hroof_keras.counting import Buffers  # noqa: E402
-from hroof_keras.nodes import TensorSpec  # noqa: E402
+from hroof_keras.graph.nodes import TensorSpec  # noqa: E402
 from tests.integrations.hroof_keras.counting.made import work  # noqa: E402
 from tests.integrations.hroof_keras.counting.traced import gradient, one, trace  # noqa: E402
 

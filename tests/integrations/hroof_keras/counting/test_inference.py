@@ -10,7 +10,7 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 
 from hroof_keras.counting import output_specs, plain  # noqa: E402
-from hroof_keras.nodes import TensorSpec  # noqa: E402
+from hroof_keras.graph.nodes import TensorSpec  # noqa: E402
 from tests.integrations.hroof_keras.counting.made import attribute, node  # noqa: E402
 from tests.integrations.hroof_keras.counting.traced import gradient, trace  # noqa: E402
 

@@ -17,7 +17,7 @@ from hroof_keras.counting import Buffers, work_of  # noqa: E402
 from hroof_keras.counting.flop import UncountableError  # noqa: E402
 from hroof_keras.counting.rules.einsum import parse  # noqa: E402
 from hroof_keras.counting.rules.matrix import broadcast  # noqa: E402
-from hroof_keras.nodes import Node, TensorSpec  # noqa: E402
+from hroof_keras.graph.nodes import Node, TensorSpec  # noqa: E402
 from tests.integrations.hroof_keras.counting.made import attribute, node, work  # noqa: E402
 from tests.integrations.hroof_keras.counting.traced import gradient, one, trace  # noqa: E402
 

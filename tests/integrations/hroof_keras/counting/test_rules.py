@@ -23,7 +23,7 @@ from hroof_keras.counting.flop import RULES, rule  # noqa: E402
 from hroof_keras.counting.names import MOVES, NOTHING, VIEWS  # noqa: E402
 from hroof_keras.counting.rules.optimizers import UPDATES  # noqa: E402
 from hroof_keras.counting.rules.registry import find_rule  # noqa: E402
-from hroof_keras.nodes import TensorSpec  # noqa: E402
+from hroof_keras.graph.nodes import TensorSpec  # noqa: E402
 from tests.integrations.hroof_keras.counting.made import node, work  # noqa: E402
 from tests.integrations.hroof_keras.counting.traced import gradient, one, trace  # noqa: E402
 

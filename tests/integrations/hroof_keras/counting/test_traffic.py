@@ -12,7 +12,7 @@ from hroof.launches import Work  # noqa: E402
 from hroof.traffic import Access, predict  # noqa: E402
 from hroof.units import MemoryLevel, Source  # noqa: E402
 from hroof_keras.counting import Buffers, work_of  # noqa: E402
-from hroof_keras.nodes import Node, TensorSpec  # noqa: E402
+from hroof_keras.graph.nodes import Node, TensorSpec  # noqa: E402
 from tests.integrations.hroof_keras.counting.made import attribute, work  # noqa: E402
 from tests.integrations.hroof_keras.counting.traced import trace  # noqa: E402
 

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from hroof.launches import Work
 from hroof_keras.counting import Buffers, plain, work_of
-from hroof_keras.graphs import nodes_of
-from hroof_keras.nodes import Node, TensorSpec
+from hroof_keras.graph.graphs import nodes_of
+from hroof_keras.graph.nodes import Node, TensorSpec
 
 
 @dataclass(frozen=True)

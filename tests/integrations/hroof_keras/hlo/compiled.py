@@ -13,7 +13,7 @@ from typing import Any, Literal
 import tensorflow as tf
 
 from hroof_keras.hlo import HloModule
-from hroof_keras.profiler import Session
+from hroof_keras.profiling.profiler import Session
 
 Stage = Literal["hlo_serialized", "optimized_hlo_serialized", "optimized_hlo_proto_serialized"]
 

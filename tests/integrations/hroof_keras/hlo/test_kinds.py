@@ -13,11 +13,11 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 
 from hroof.units import Pipe  # noqa: E402
+from hroof_keras.graph.places import place_of_name  # noqa: E402
 from hroof_keras.hlo import HloModule, HloPlaces  # noqa: E402
-from hroof_keras.layers import LayerMap  # noqa: E402
-from hroof_keras.places import place_of_name  # noqa: E402
-from hroof_keras.profiler import Session  # noqa: E402
-from hroof_keras.recorder import Recorder  # noqa: E402
+from hroof_keras.profiling.profiler import Session  # noqa: E402
+from hroof_keras.scopes.layers import LayerMap  # noqa: E402
+from hroof_keras.scopes.recorder import Recorder  # noqa: E402
 
 layers = keras.layers
 BATCH = 4

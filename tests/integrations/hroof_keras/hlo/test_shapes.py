@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip("keras")
 
 from hroof_keras.counting.flop import precision_of
+from hroof_keras.graph.nodes import ITEMSIZE
 from hroof_keras.hlo.shapes import Shape, dtype_name
-from hroof_keras.nodes import ITEMSIZE
 from tests.integrations.hroof_keras.hlo.made import f32, shape, tuple_of
 
 

@@ -1,0 +1,1 @@
+"""Executed graphs: nodes, edges, shapes, and the place of every node."""

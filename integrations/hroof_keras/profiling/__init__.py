@@ -1,0 +1,1 @@
+"""TensorFlow's own profiler: a session, its file, and what that says."""

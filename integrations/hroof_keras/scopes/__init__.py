@@ -1,0 +1,1 @@
+"""Layers and the name scopes in which their ops are traced."""
