@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -81,6 +81,7 @@ class KerasCapture:
         self._hidden = False
         self._stage = Stage.SKIP
         self._nodes: dict[str, Node] = {}
+        self._instantiated: set[str] = set()
         self._faults: list[str] = []
         self._foreign = ""
         self._kept: list[Session] = []
@@ -192,6 +193,7 @@ class KerasCapture:
         # Where the executed graphs cannot be had, those that were traced serve as far as they go.
         traced = traced_nodes(private.traced_graphs()) if self._hidden else {}
         self._hidden = False
+        self._instantiated |= nodes.keys()
         self._nodes = traced | nodes | self._nodes
 
     def flush(self) -> None:
@@ -215,8 +217,9 @@ class KerasCapture:
 
     def _build(self) -> Profile | None:
         recorded = [session.stop() for session in self._kept]
-        if self._late and learn_traced(self._layers, ran=self._nodes):
-            self._faults.append(LATE)
+        self._xla = self._programs(recorded)
+        if self._late:
+            self._learn_late(recorded)
         if not self._layers.layers and learn_name_scopes(self._layers, self._nodes):
             self._faults.append(BY_SCOPE)
         chosen = next((one for one in reversed(recorded) if one.steps), None)
@@ -236,6 +239,21 @@ class KerasCapture:
             rows = [_without_time(row) for row in rows]
         return Profile.from_rows(rows, self._describe(table, found, device, timed))
 
+    def _programs(self, recorded: Iterable[Recorded]) -> XlaOps:
+        programs = {n: module for one in recorded for n, module in one.hlo_modules.items()}
+        return XlaOps(programs, partial(place_of_name, self._layers, ()))
+
+    def _learn_late(self, recorded: Sequence[Recorded]) -> None:
+        """Layers of functions that were traced before, by the names of what ran of them."""
+        ran = set(self._instantiated)
+        # Functions that only serve eager ops say nothing of layers, and those of other models would seem to.
+        if not self._is_eager():
+            ran |= _executed(recorded)
+            ran |= self._xla.op_names(event for one in recorded for event in one.events)
+            ran = ran or set(self._nodes)
+        if ran and learn_traced(self._layers, ran=ran):
+            self._faults.append(LATE)
+
     def _whole_steps(self) -> Profile | None:
         """Where no profiler could run: the time of whole steps, if any was timed."""
         if not self._spans.all:
@@ -250,14 +268,6 @@ class KerasCapture:
         return Profile.from_rows(rows_of(self._spans.all), run)
 
     def _reader(self, recorded: list[Recorded]) -> Reader:
-        programs = {
-            number: module for one in recorded for number, module in one.hlo_modules.items()
-        }
-        self._xla = XlaOps(programs, partial(place_of_name, self._layers, ()))
-        ran = self._xla.op_names() | _executed(recorded)
-        # Functions that only serve eager ops say nothing of layers, and those of other models would seem to.
-        if self._late and not self._is_eager() and learn_traced(self._layers, ran=ran):
-            self._faults.append(LATE)
         self._graph = GraphOps(self._nodes, Places(self._layers, (), self._nodes))
         self._eager = EagerOps(
             self._watch.ops if self._watch is not None else (),

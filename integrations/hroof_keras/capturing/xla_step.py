@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from hroof.attribution import Counted, Part
@@ -80,9 +80,14 @@ class XlaOps:
         known = self._program(event)
         return "none" if known is None else known[1].rule(event.name)
 
-    def op_names(self) -> set[str]:
-        """Names of the ops that all programs come from."""
-        known = (self._numbered(number, str(number)) for number in self._programs)
+    def op_names(self, events: Iterable[Event]) -> set[str]:
+        """Names of the ops that the programs which ran come from; a profile holds all that were ever compiled.
+
+        Args:
+            events: What ran.
+        """
+        ran = {event.hlo_program for event in events}
+        known = (self._numbered(number, str(number)) for number in self._programs if number in ran)
         modules = [program[0] for program in known if program is not None]
         return {hlo.op_name for module in modules for hlo in module.hlos.values() if hlo.op_name}
 

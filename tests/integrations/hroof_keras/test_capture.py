@@ -330,7 +330,27 @@ def test_a_region_that_begins_late(mode: str) -> None:
         losses = fit(model, x, y)
     assert losses == expected
     assert matrix_flop(table(measured)) == pytest.approx(models.TRUTH["cnn"])
-    assert any("traced before" in text for text in run_of(measured)["warnings"])
+    warnings = run_of(measured)["warnings"]
+    assert sum("traced before" in text for text in warnings) == 1, "said once"
+
+
+@pytest.mark.parametrize("mode", ["graph", "xla"])
+def test_a_model_that_was_compiled_before_is_no_part_of_another_models_report(mode: str) -> None:
+    """XLA's programs of all models lie in every profile."""
+    x, y = np.ones((48, 8), "float32"), np.ones((48, 4), "float32")
+    other, model = (
+        keras.Sequential([keras.Input((8,)), keras.layers.Dense(4, name="out")], name=name)
+        for name in ("other", "new")
+    )
+    other.compile("adam", "mse", jit_compile=True)
+    fit(other, x, y)
+    model.compile("adam", "mse", **MODES[mode])
+    measured = region()
+    with measured:
+        fit(model, x, y)
+    run = run_of(measured)
+    assert [layer["name"] for layer in run["layers"]] == ["new", "out", LOSS_NAME]
+    assert not any("traced before" in text for text in run["warnings"])
 
 
 def test_an_eager_step_is_not_mistaken_for_a_function_that_was_traced_before() -> None:
