@@ -337,10 +337,12 @@ class Region:
         self.stage = Stage.DONE
 
     def _settle(self, profile: Profile | None, error: BaseException | None, enough: bool) -> None:
-        status = (
-            Status.COMPLETE if enough else Status.PARTIAL if profile is not None else Status.EMPTY
-        )
-        reason = "" if enough else self._why(error)
+        # A capture may have less than the steps that it was given; it then says why itself.
+        said = profile.run.get("status_reason", "") if profile is not None else ""
+        reason = str(said) if enough else self._why(error)
+        status = Status.PARTIAL if profile is not None else Status.EMPTY
+        if enough and not reason:
+            status = Status.COMPLETE
         if profile is not None:
             known = {
                 "name": self.name,

@@ -179,6 +179,21 @@ def test_an_exception_passes_and_the_partial_result_is_kept(
     assert fake.captures[0].log[-1] == "done"
 
 
+def test_a_capture_that_says_what_it_is_short_of_is_not_complete(
+    fake: FakeIntegration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The region has seen all its steps, but another profiler took them."""
+    short = Profile.from_rows([{"op": "aten::mm"}], {"status_reason": "No step was timed."})
+    monkeypatch.setattr(NotedCapture, "profile", lambda _: short)
+    region = Region(skip=1, steps=2)
+    run(region, 5)
+    assert region.outcome.status is Status.PARTIAL
+    assert region.outcome.reason == "No step was timed."
+    assert region.outcome.profile is not None
+    assert region.outcome.profile.run["status"] == "partial"
+    assert region.outcome.profile.run["status_reason"] == "No step was timed."
+
+
 def test_explicit_steps_replace_those_found(fake: FakeIntegration) -> None:
     region = Region(skip=1, steps=2)
     with region:
