@@ -16,6 +16,10 @@ from hroof_keras.profiling.events import Event
 CONSTANT = "_EagerConst"
 """Keeps a number that Python gave; it is no op of the program's, and not followed."""
 
+_FOLLOWED = (
+    "Eager ops have no graph: layers and work were noted in one step and are taken over in the order of its ops, work "
+    "only where a step got the same shapes"
+)
 _FEEDS = ("Iterator", "Optional")
 _IDLE = Work({}, {}, 0.0, 0.0, Source.COUNTED)
 _UNKNOWN = Work(None, None, math.nan, math.nan, Source.MISSING)
@@ -41,6 +45,7 @@ class EagerOps:
         self._order = [op.node.op for op in self._followed]
         self._shapes = list(shapes)
         self._works = [work_of(op.node, op.inputs, op.outputs, buffers) for op in self._followed]
+        self.steps = 0
         self.other_shapes = 0
         self.unpaired = 0
 
@@ -56,12 +61,30 @@ class EagerOps:
         """
         pairs = self._pairs([event.op for event in events])
         known = bool(shapes) and list(shapes) == self._shapes
+        self.steps += 1
         self.other_shapes += not known
         following = _next_known(pairs)
         return [
             self._one(event, pair, near, known)
             for event, pair, near in zip(events, pairs, following, strict=True)
         ]
+
+    def missing(self) -> str:
+        """What is not known of the steps that were counted, in a sentence."""
+        backward = [op.layer for op in self._followed if op.phase is Phase.BACKWARD]
+        without = backward.count(None)
+        gaps = [
+            f"{self.other_shapes} of {self.steps} steps got other shapes, so their ops have no work"
+            if self.other_shapes
+            else "",
+            f"{without} of {len(backward)} backward ops have no layer, since nothing that the tape kept tells it"
+            if without
+            else "",
+            f"{self.unpaired} ops have neither, since the followed step has none in their place"
+            if self.unpaired
+            else "",
+        ]
+        return "; ".join([_FOLLOWED, *filter(None, gaps)]) + "."
 
     def _pairs(self, order: Sequence[str]) -> list[int | None]:
         """The followed op for each op of a step."""

@@ -21,6 +21,7 @@ from hroof_keras.capturing.eager_step import EagerOps
 from hroof_keras.capturing.eager_watch import EagerWatch
 from hroof_keras.capturing.graph_step import GraphOps
 from hroof_keras.capturing.spans import Spans
+from hroof_keras.capturing.telling import about_steps, short_of
 from hroof_keras.capturing.wall_capture import HOW as WALL
 from hroof_keras.capturing.wall_capture import OP, rows_of, steps_of
 from hroof_keras.capturing.xla_step import XlaOps
@@ -46,14 +47,6 @@ HOW = {
     "bytes": "op-minimal bytes at L1 counted; L2, L3 and DRAM predicted by a last-recently-used model",
 }
 
-TOGETHER = (
-    "Steps that were executed at once could not be told apart: a step of this report is one execution of "
-    "steps_per_execution steps."
-)
-NO_SHAPES = (
-    "TensorFlow's profiler noted no shapes, so the ops of graphs have no work, and cheap ops are left out. hroof was "
-    "tested with TensorFlow 2.19 to 2.21."
-)
 ONLY_TRACED = (
     "The step's functions were called before the region began, and their executed graphs cannot be had ({}): ops that "
     "TensorFlow has fused have no work. Open the region before the first step."
@@ -294,24 +287,23 @@ class KerasCapture:
                 if timed
             ],
             "how": HOW,
+            "status_reason": short_of(found, timed, self._region.steps, self._foreign),
             "counting": "in every timed step" if timed else "in a step of its own",
             "overlap": overlap.facts(),
             "placed_by": {rule: time / total for rule, time in sorted(found.by_rule.items())},
-            "warnings": self._warnings(found, overlap, timed),
+            "warnings": self._warnings(found, overlap),
             "ops_without_rule": sorted(table.without_rule),
             "rank": table.rank,
         }
 
-    def _warnings(self, found: Read, overlap: Overlap, timed: bool) -> list[str]:
+    def _warnings(self, found: Read, overlap: Overlap) -> list[str]:
         warnings = [f"{fault}." for fault in (*self._graph.buffers.faults, *self._xla.faults)]
         warnings += self._faults
         warnings += [f"{fault}." for fault in (self._watch.faults if self._watch else ())]
         warnings += [warning] if (warning := overlap.warning()) else []
         warnings += self._given_way()
-        warnings += _about_steps(found)
-        steps = sum(step.count for step in found.steps)
-        if timed and steps < self._region.steps:
-            warnings.append(f"Only {steps} of {self._region.steps} steps were timed.")
+        warnings += about_steps(found)
+        warnings += [self._eager.missing()] if self._is_eager() else []
         return warnings + self._how_found()
 
     def _described(self, device: Device) -> dict[str, Any]:
@@ -339,17 +331,6 @@ def _executed(recorded: Iterable[Recorded]) -> set[str]:
         for event in one.events
         if event.kind == "op" and not event.pipeline
     }
-
-
-def _about_steps(found: Read) -> list[str]:
-    """What a reader of the numbers has to know of the steps."""
-    warnings = []
-    if any(step.count > 1 for step in found.steps):
-        warnings.append(TOGETHER)
-    ops = [event for step in found.steps for event in step.events if event.kind == "op"]
-    if ops and not any(event.shapes for event in ops):
-        warnings.append(NO_SHAPES)
-    return warnings
 
 
 def _shapes(counted: Recorded) -> list[str]:

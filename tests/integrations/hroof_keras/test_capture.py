@@ -138,7 +138,16 @@ def test_eager_steps_have_exact_layers_in_both_passes() -> None:
     """Eager TensorFlow computes the gradient of the images as well, which a compiled graph leaves out."""
     truth = dict(models.TRUTH["cnn"])
     truth["block1_conv1", "backward"] *= 2
-    assert matrix_flop(table(captured("cnn", "eager")[0])) == pytest.approx(truth)
+    measured = captured("cnn", "eager")[0]
+    assert matrix_flop(table(measured)) == pytest.approx(truth)
+    (told,) = [text for text in run_of(measured)["warnings"] if text.startswith("Eager ops")]
+    assert "backward ops have no layer" not in told
+
+
+@pytest.mark.parametrize("mode", ["graph", "xla"])
+def test_only_eager_steps_are_told_to_have_no_graph(mode: str) -> None:
+    warnings = run_of(captured("cnn", mode)[0])["warnings"]
+    assert not any(text.startswith("Eager ops") for text in warnings)
 
 
 @pytest.mark.parametrize(("name", "mode"), [("cnn", "graph"), ("cnn", "xla"), ("cnn", "eager")])
@@ -334,8 +343,11 @@ def test_a_region_that_begins_late(mode: str) -> None:
     assert sum("traced before" in text for text in warnings) == 1, "said once"
 
 
+@pytest.mark.parametrize("trained", [False, True])
 @pytest.mark.parametrize("mode", ["graph", "xla"])
-def test_a_model_that_was_compiled_before_is_no_part_of_another_models_report(mode: str) -> None:
+def test_a_model_that_was_compiled_before_is_no_part_of_another_models_report(
+    mode: str, trained: bool
+) -> None:
     """XLA's programs of all models lie in every profile."""
     x, y = np.ones((48, 8), "float32"), np.ones((48, 4), "float32")
     other, model = (
@@ -345,12 +357,14 @@ def test_a_model_that_was_compiled_before_is_no_part_of_another_models_report(mo
     other.compile("adam", "mse", jit_compile=True)
     fit(other, x, y)
     model.compile("adam", "mse", **MODES[mode])
+    if trained:
+        fit(model, x, y)
     measured = region()
     with measured:
         fit(model, x, y)
     run = run_of(measured)
     assert [layer["name"] for layer in run["layers"]] == ["new", "out", LOSS_NAME]
-    assert not any("traced before" in text for text in run["warnings"])
+    assert sum("traced before" in text for text in run["warnings"]) == int(trained)
 
 
 def test_an_eager_step_is_not_mistaken_for_a_function_that_was_traced_before() -> None:
@@ -473,7 +487,22 @@ def test_a_profiler_that_the_program_starts_wins(tmp_path: Any) -> None:
     assert any(text.startswith(STARTED) for text in warnings)
     sums = table(measured).groupby("step")["matrix"].sum()
     assert list(sums) == [models.MATRIX_FLOP["cnn"]] * 2
-    assert any("2 of 4 steps" in text for text in warnings)
+    assert measured.outcome.status is Status.PARTIAL
+    assert measured.outcome.reason == f"Only 2 of 4 steps were timed. {STARTED}."
+
+
+def test_a_profiler_that_starts_right_after_the_counted_step_leaves_a_partial_run(
+    tmp_path: Any,
+) -> None:
+    model, x, y = models.cnn(batches=8)
+    measured = region(skip=2)
+    with measured:
+        fit(model, x, y, callbacks=[Profiled(str(tmp_path), 3, 6)])
+    run = run_of(measured)
+    assert (run["status"], run["steps"]) == ("partial", [])
+    assert run["status_reason"] == measured.outcome.reason
+    assert measured.outcome.reason.startswith(f"Only 0 of {STEPS} steps were timed. ")
+    assert matrix_flop(table(measured)) == models.TRUTH["cnn"]
 
 
 @pytest.fixture(autouse=True)

@@ -82,6 +82,22 @@ def test_other_shapes_leave_the_work_unknown() -> None:
     assert made.other_shapes == 1
 
 
+def test_what_is_not_known_of_eager_steps_is_said() -> None:
+    known = [followed("Mul", 1), followed("Sub", None, Phase.BACKWARD), followed("Add", 2)]
+    made, _ = counted(known, "Mul", "Neg", "Sub", "Add")
+    made.counted(ops("Mul", "Sub", "Add"), ["[7,3]"])
+    text = made.missing()
+    assert text.startswith("Eager ops have no graph: ")
+    assert "1 of 2 steps got other shapes" in text
+    assert "1 of 1 backward ops have no layer" in text
+    assert "1 ops have neither" in text
+
+
+def test_of_eager_steps_that_are_all_known_no_gap_is_said() -> None:
+    made, _ = counted([followed("Mul", 1), followed("Mul", 1, Phase.BACKWARD)], "Mul", "Mul")
+    assert made.missing().endswith("only where a step got the same shapes.")
+
+
 def test_shapes_that_nobody_saw_leave_the_work_unknown() -> None:
     _, found = counted([followed("Mul", 1)], "Mul", shapes=[])
     assert found[0].work.nominal is None
