@@ -14,6 +14,7 @@ from hroof.machine import Machine
 from hroof.roofline import (
     Point,
     captured,
+    computes,
     coverage,
     points,
     select,
@@ -130,7 +131,9 @@ def _coverage(profile: Profile) -> list[str]:
     if known.time_attributed < LOW_COVERAGE:
         found.append(f"Only {percent(known.time_attributed)} of the launch time has a layer.")
     if known.time_with_flop < LOW_COVERAGE:
-        found.append(f"Only {percent(known.time_with_flop)} of the launch time has known FLOP.")
+        beside = " beside data loading" if known.time_loading > 0 else ""
+        share = percent(known.time_with_flop)
+        found.append(f"Only {share} of the launch time{beside} has known FLOP.")
     if known.time_outside_steps > 1 - LOW_COVERAGE:
         share = percent(known.time_outside_steps)
         found.append(f"Work outside the captured steps is left out; it is {share} of their time.")
@@ -295,25 +298,35 @@ def _objections(
         share = percent(whole.time_spread, 0)
         why = f"Steps differ by {share} of their median."
         found.append((why, "Collect again on an idle machine."))
-    found += _uncovered(profile, machine, whole)
-    return found
+    return found + (_uncovered(profile, machine, whole) or _impossible(whole))
 
 
 def _uncovered(profile: Profile, machine: Machine | None, whole: Point) -> list[tuple[str, str]]:
+    """Why too little is known of the launches, those that load data apart where there are others."""
     remedy = "Register FLOP rules for the ops that the coverage names."
     if profile.counters is not None:
         remedy = COLLECT_FLOP
+    rows = computes(captured(profile.launches))
+    judged = None if rows.all() else select(profile, machine, rows)
+    beside = ""
+    if judged is not None and judged.time > 0:
+        whole, beside = judged, " beside data loading"
     counted = 1 - whole.uncounted_time / whole.time
     if counted < NO_VERDICT_COVERAGE:
-        why = f"Only {percent(counted)} of the launch time has known FLOP."
+        why = f"Only {percent(counted)} of the launch time{beside} has known FLOP."
         return [(why, remedy)]
     if profile.counters is not None and whole.sized_time < NO_VERDICT_COVERAGE * whole.time:
-        why = f"Only {percent(whole.sized_time / whole.time)} of the launch time has known bytes."
+        sized = percent(whole.sized_time / whole.time)
+        why = f"Only {sized} of the launch time{beside} has known bytes."
         return [(why, "Collect bytes as well: without them memory may be the bound all the same.")]
     bounded = whole.bounded_time / whole.time
     if machine is not None and bounded < NO_VERDICT_COVERAGE:
-        why = f"Only {percent(bounded)} of the launch time has a bound."
+        why = f"Only {percent(bounded)} of the launch time{beside} has a bound."
         return [(why, "Measure the missing ceilings, or collect bytes.")]
+    return []
+
+
+def _impossible(whole: Point) -> list[tuple[str, str]]:
     headroom = whole.headroom
     if headroom is not None and headroom * COMPUTE_TOLERANCE < 1:
         why = f"The step is faster than its ceilings allow (headroom {number(headroom)})."

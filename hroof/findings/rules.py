@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from hroof.findings import advice
 from hroof.findings.finding import COLLECT_FLOP, Finding, launches_text, severity_of, titled
 from hroof.findings.honesty import disturbed
 from hroof.machine import Machine
@@ -310,7 +311,7 @@ def optimizer(run: Context) -> list[Finding]:
         f"{launches_text(point.launches)}{run.per}, {number(headroom, 2)} times what its ceilings "
         "allow."
     )
-    action = "Use the fused variant of the optimizer, or the foreach one where there is none."
+    action = advice.advice(advice.OPTIMIZER, run.profile.run)
     if point.launches <= FEW_LAUNCHES:
         action = "Its launches are few already: keep its state in a smaller format, or update less."
     return [run.finding(
@@ -350,7 +351,7 @@ def data(run: Context) -> list[Finding]:
     title = f"Loading data takes {time}."
     return [run.finding(
         "data", title, point.time, share,
-        "Load ahead: more loader workers, prefetching, pinned memory.",
+        advice.advice(advice.LOADING, run.profile.run),
         "All loading overlaps with the step before.",
     )]  # fmt: skip
 

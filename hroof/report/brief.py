@@ -14,6 +14,7 @@ from hroof.report import cells
 from hroof.report.grid import Grid, show
 from hroof.report.labels import labelled
 from hroof.report.page import console_for, heading, line, panel
+from hroof.report.placed import placed
 from hroof.roofline import Point, Totals, coverage, points, totals
 from hroof.units import MemoryLevel, Phase, Pipe, Precision, number, percent, si
 
@@ -134,6 +135,8 @@ def _trust(console: Console, profile: Profile, machine: Machine | None) -> None:
     heading(console, "How far to trust it")
     line(console, _phases(profile, machine))
     line(console, _coverage(profile))
+    if layers := placed(profile.run):
+        line(console, f"Layers: {layers}.")
     line(console, _ceilings(profile, machine))
     for text in warnings(profile, machine):
         line(console, f"• {text}")
@@ -157,6 +160,8 @@ def _coverage(profile: Profile) -> str:
     known = coverage(profile)
     text = f"Coverage: {percent(known.time_attributed)} of the launch time has a layer, "
     text += f"{percent(known.time_with_flop)} known FLOP"
+    if known.time_loading > 0:
+        text += f" (without data loading, {percent(known.time_loading)})"
     containers = sum(known.time_on_containers.values())
     if containers > 0:
         text += f"; {percent(containers)} rests on the model itself or a container"

@@ -11,6 +11,9 @@ from hroof.report.grid import Grid
 from hroof.roofline import Point, Totals
 from hroof.units import MemoryLevel, Source, number, percent, si
 
+LOADING = "loads data: no part of the shares of FLOP"
+"""What a table of coverage says of launches that load data."""
+
 DASH = "–"
 _SMALL_OP_SHARE = 1e-3
 LETTERS = {

@@ -12,6 +12,7 @@ from hroof.machine import Machine
 from hroof.report import cells, inline, sections
 from hroof.report.export import to_json
 from hroof.report.look import printable
+from hroof.report.placed import placed
 from hroof.report.scene import spot
 from hroof.report.sections import Report
 from hroof.roofline import Point, coverage, points, totals
@@ -137,6 +138,7 @@ def _card(report: Report) -> list[tuple[str, str]]:
         ("How counted", _words(run.get("counting"))),
         ("Status", _words([run.get("status"), run.get("status_reason")])),
         ("Time with a layer", percent(known.time_attributed)),
+        ("Layers", placed(run)),
         ("Time with known FLOP", percent(known.time_with_flop)),
     ]
     return [(name, text) for name, text in rows if text]

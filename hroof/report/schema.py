@@ -69,6 +69,7 @@ _COVERAGE = {
     "time_outside_steps": _NUMBER,
     "launches": _NUMBER,
     "launches_with_bytes": _NUMBERS,
+    "time_loading": _NUMBER,
 }
 _MAPPED_TOTALS = {"flop": "flop_by", "least_flop": "flop_least_by", "nbytes": "bytes"}
 _TOTALS = {

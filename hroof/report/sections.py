@@ -179,6 +179,8 @@ def coverage_rows(known: Coverage) -> list[tuple[str, str]]:
         (f"rests on {'the root' if not depth else f'containers of depth {depth}'}", percent(share))
         for depth, share in known.time_on_containers.items()
     ]
+    if known.time_loading > 0:
+        rows.append((cells.LOADING, percent(known.time_loading)))
     rows.append(("has known FLOP", percent(known.time_with_flop)))
     rows.append(("FLOP without a source", percent(known.time_unjoined)))
     named = [("no FLOP rule", known.ops_without_rule), ("found no count", known.ops_unjoined)]

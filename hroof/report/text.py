@@ -14,6 +14,7 @@ from hroof.findings.finding import count
 from hroof.machine import Ceiling, Machine
 from hroof.report.cells import (
     DASH,
+    LOADING,
     bytes_cell,
     legend,
     ranking,
@@ -24,6 +25,7 @@ from hroof.report.cells import (
 )
 from hroof.report.grid import Grid, show
 from hroof.report.page import console_for, heading, line, panel
+from hroof.report.placed import placed
 from hroof.roofline import Coverage, Point, Totals, captured, coverage, points, select, totals
 from hroof.units import Phase, number, percent, si
 
@@ -281,11 +283,15 @@ def _coverage(console: Console, report: _Report) -> None:
         [f"rests on {'the root' if depth == 0 else f'containers of depth {depth}'}", percent(share)]
         for depth, share in known.time_on_containers.items()
     ]
+    if known.time_loading > 0:
+        rows.append([LOADING, percent(known.time_loading)])
     rows.append(["has known FLOP", percent(known.time_with_flop)])
     rows.append(["FLOP without a source", percent(known.time_unjoined)])
     rows += [[f"no FLOP rule: {op}", percent(s)] for op, s in known.ops_without_rule.items()]
     rows += [[f"found no count: {op}", percent(s)] for op, s in known.ops_unjoined.items()]
     show(console, Grid(["launch time that", "share"], rows))
+    if layers := placed(report.profile.run):
+        line(console, f"Layers: {layers}.")
 
 
 def _caveats(console: Console, report: _Report, top: int) -> None:

@@ -1,7 +1,7 @@
 """Grouping → work → points: intensity, bound, attainable time, headroom; as times, too."""
 
 from hroof.roofline.bounds import bounds
-from hroof.roofline.coverage import Coverage, coverage
+from hroof.roofline.coverage import Coverage, computes, coverage
 from hroof.roofline.flags import flag_point
 from hroof.roofline.grouping import block_of, captured, check_keys, missing_name, usual_key
 from hroof.roofline.point import Pair, Point
@@ -17,6 +17,7 @@ __all__ = [
     "bounds",
     "captured",
     "check_keys",
+    "computes",
     "coverage",
     "flag_point",
     "missing_name",

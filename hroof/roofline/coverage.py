@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hroof.roofline.bounds import Floats, bytes_values, flop_known, values
+from hroof.roofline.bounds import Flags, Floats, bytes_values, flop_known, values
 from hroof.roofline.grouping import captured, sum_by
-from hroof.units import MemoryLevel, Source
+from hroof.units import MemoryLevel, Phase, Source
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,17 +25,19 @@ class Coverage:
     Attributes:
         time_attributed: Share that has a layer.
         time_attributed_by_phase: The same within each phase.
-        time_with_flop: Share with known FLOP.
-        ops_without_rule: Ops with unknown FLOP → their share, largest first. Where the run names
-            the ops without a rule, only these (an op of no time has share 0).
+        time_with_flop: Share with known FLOP, of the time without data loading (see ``computes``).
+        ops_without_rule: Ops with unknown FLOP → their share of the whole time, largest first. Where
+            the run names the ops without a rule, only these (an op of no time has share 0), and never
+            those that only load data.
         ops_unjoined: The other ops with unknown FLOP → their share: their rows found no count.
-        time_unjoined: Share of the rows whose FLOP have no source.
+        time_unjoined: Share of the rows whose FLOP have no source, of the time without data loading.
         time_on_containers: Share that rests on a layer with layers inside, by its depth (0 is the
             root).
         time_outside_steps: Time outside captured steps ÷ time inside; these rows count nowhere
             else.
         launches: Σ launches of all captured steps.
         launches_with_bytes: Σ launches whose bytes are known, by level.
+        time_loading: Share of the launches that load data, which FLOP coverage leaves out.
     """
 
     time_attributed: float
@@ -48,25 +50,38 @@ class Coverage:
     time_outside_steps: float
     launches: float = 0.0
     launches_with_bytes: Mapping[MemoryLevel, float] = field(default_factory=dict)
+    time_loading: float = 0.0
+
+
+def computes(launches: pd.DataFrame) -> Flags:
+    """Rows that are to have known FLOP: all but those that load data.
+
+    What loads data is the program's own Python, decoders and copies: nothing that a FLOP rule could be about, and no
+    part of the model. Unknown FLOP there say nothing about how well the model is known.
+    """
+    return np.asarray(launches["phase"].astype(object) != Phase.DATA.value, dtype=bool)
 
 
 def coverage(profile: Profile) -> Coverage:
     """Say how much of a run's time the report can speak for."""
     launches = captured(profile.launches)
     time = _Shares(launches)
-    uncounted = _by_op(launches, time)
+    judged = computes(launches)
+    beside = _Shares(launches[judged])
+    uncounted = _by_op(launches, time, judged)
     named = profile.run.get("ops_without_rule")
     listed = set(uncounted) if named is None else {str(name) for name in named}
+    listed -= set(_by_op(launches, time, ~judged)) - set(uncounted)
     ruleless = {name: uncounted.get(name, 0.0) for name in listed}
     return Coverage(
         time_attributed=time.of(launches["layer"].notna().to_numpy()),
         time_attributed_by_phase=_by_phase(launches),
-        time_with_flop=time.of(flop_known(launches)),
+        time_with_flop=beside.of(flop_known(launches)[judged]),
         ops_without_rule=_largest_first(ruleless),
         ops_unjoined=_largest_first(
             {n: share for n, share in uncounted.items() if n not in listed}
         ),
-        time_unjoined=time.of(_without_source(launches)),
+        time_unjoined=beside.of(_without_source(launches)[judged]),
         time_on_containers=_containers(profile, launches, time),
         time_outside_steps=_outside(profile.launches, launches),
         launches=_sum(values(launches, "launches")),
@@ -74,6 +89,7 @@ def coverage(profile: Profile) -> Coverage:
             level: _sum(values(launches, "launches")[~np.isnan(column)])
             for level, column in bytes_values(launches).items()
         },
+        time_loading=time.of(~judged) if not judged.all() else 0.0,
     )
 
 
@@ -107,9 +123,9 @@ def _by_phase(launches: pd.DataFrame) -> dict[str, float]:
     }
 
 
-def _by_op(launches: pd.DataFrame, time: _Shares) -> dict[str, float]:
-    """Share of the time of rows with unknown FLOP, by op (by kernel where there is no op)."""
-    unknown = ~flop_known(launches)
+def _by_op(launches: pd.DataFrame, time: _Shares, chosen: Flags) -> dict[str, float]:
+    """Share of the time of chosen rows with unknown FLOP, by op (by kernel where there is no op)."""
+    unknown = ~flop_known(launches) & chosen
     names = (
         launches["op"]
         .astype(object)

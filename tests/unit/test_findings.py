@@ -194,6 +194,30 @@ class TestWholeRun:
             "y found no count and takes 50.0 % of the launch time.",
         ]
 
+    def test_unknown_python_that_loads_data_spoils_no_verdict(self, build: SimpleNamespace) -> None:
+        rows = [
+            build.row("a", "forward", "mm", 40, bytes_l1=8.0, **build.flop(matrix_fp32=1e3)),
+            build.row(None, "data", "PyFunc", 60, source_flop="missing"),
+        ]
+        run, machine = steps(rows, RUN | {"ops_without_rule": ["PyFunc"]}), build.machine()
+        found = findings(run, machine)
+        assert verdict(run, machine, found).supported
+        assert of("no-rule", found) == []
+        assert not any("known FLOP" in text for text in warnings(run, machine))
+        assert "60.0 % of the launch time" in only("data", found).title
+
+    def test_what_is_unknown_beside_data_loading_still_does(self, build: SimpleNamespace) -> None:
+        rows = [
+            build.row("a", "forward", "odd", 40, source_flop="missing"),
+            build.row("a", "forward", "mm", 10, bytes_l1=8.0, **build.flop(matrix_fp32=1e3)),
+            build.row(None, "data", "to", 60, bytes_l1=8.0, **build.flop(vector_fp32=0.0)),
+        ]
+        run, machine = steps(rows), build.machine()
+        said = verdict(run, machine, findings(run, machine))
+        assert not said.supported
+        assert "Only 20.0 % of the launch time beside data loading has known FLOP." in said.why
+        assert any("beside data loading" in text for text in warnings(run, machine))
+
     def test_data_loading(self, build: SimpleNamespace) -> None:
         rows = [
             build.row("a", "forward", "mm", 10, **build.flop(matrix_fp32=1e6)),

@@ -669,10 +669,11 @@ class TestCoverage:
         assert known.time_attributed == pytest.approx(334 / 340)
         assert known.time_attributed_by_phase["data"] == 0
         assert known.time_attributed_by_phase["forward"] == 1
-        assert known.time_with_flop == pytest.approx(320 / 340)
+        assert known.time_with_flop == pytest.approx(314 / 334)
+        assert known.time_loading == pytest.approx(6 / 340)
         assert known.ops_without_rule == pytest.approx({"sort": 20 / 340})
         assert known.ops_unjoined == {}
-        assert known.time_unjoined == pytest.approx(20 / 340)
+        assert known.time_unjoined == pytest.approx(20 / 334)
         assert known.time_on_containers == pytest.approx({0: 21 / 340})
         assert known.time_outside_steps == 0
 
@@ -685,6 +686,33 @@ class TestCoverage:
         assert known.ops_without_rule == pytest.approx({"x": 0.25, "never ran": 0.0})
         assert list(known.ops_without_rule) == ["x", "never ran"]
         assert known.ops_unjoined == pytest.approx({"y": 0.75})
+
+    def test_what_loads_data_needs_no_flop_rule(self, build: SimpleNamespace) -> None:
+        rows = [
+            build.row(None, "data", "PyFunc", 8, source_flop="missing"),
+            build.row("a", "forward", "mm", 1, **build.flop(matrix_fp32=1.0)),
+            build.row("a", "forward", "sort", 1, source_flop="missing"),
+        ]
+        for named in (None, ["PyFunc", "sort"]):
+            known = coverage(Profile.from_rows(rows, {"ops_without_rule": named}))
+            assert known.ops_without_rule == pytest.approx({"sort": 0.1})
+            assert known.ops_unjoined == {}
+            assert known.time_with_flop == pytest.approx(0.5)
+            assert known.time_loading == pytest.approx(0.8)
+
+    def test_the_same_op_in_the_model_needs_one(self, build: SimpleNamespace) -> None:
+        rows = [
+            build.row(None, "data", "PyFunc", 3, source_flop="missing"),
+            build.row("a", "forward", "PyFunc", 1, source_flop="missing"),
+        ]
+        known = coverage(Profile.from_rows(rows, {"ops_without_rule": ["PyFunc"]}))
+        assert known.ops_without_rule == pytest.approx({"PyFunc": 0.25})
+        assert known.time_with_flop == 0
+
+    def test_where_all_launches_load_data_flop_are_unknown(self, build: SimpleNamespace) -> None:
+        known = coverage(Profile.from_rows([build.row(None, "data", "PyFunc", 3)]))
+        assert math.isnan(known.time_with_flop)
+        assert known.time_loading == 1
 
     def test_a_run_that_names_no_ops_lists_all_of_them(self, build: SimpleNamespace) -> None:
         rows: list[dict[str, Any]] = [{"kernel": "gemm", "duration": 1.0}, {"duration": 3.0}]

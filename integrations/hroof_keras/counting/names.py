@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 _PREFIXES = ("_MklNative", "_Mkl", "_")
+_DATASET = re.compile(r"Dataset(?:V\d+)?$")
 
 
 @cache
@@ -14,6 +16,11 @@ def plain(op: str) -> str:
         if op.startswith(prefix) and len(op) > len(prefix):
             return op[len(prefix) :]
     return op
+
+
+def makes_dataset(op: str) -> bool:
+    """Whether an op of the input pipeline makes a handle of a dataset: ``RangeDataset``, ``BatchDatasetV2``."""
+    return _DATASET.search(op) is not None
 
 
 def words(text: str) -> frozenset[str]:
@@ -26,7 +33,7 @@ VIEWS = words(
     Reshape Squeeze ExpandDims Identity IdentityN ReadVariableOp StopGradient PreventGradient Snapshot
     EnsureShape Bitcast Enter RefEnter Exit RefExit NextIteration RefNextIteration Merge RefMerge Switch
     SwitchN RefSwitch LoopCond Placeholder PlaceholderWithDefault PlaceholderV2 Arg DeviceArg Retval
-    DeviceRetval ArrayToList ListToArray DebugGradientIdentity
+    DeviceRetval ArrayToList ListToArray DebugGradientIdentity EagerConst
     """
 )
 """Ops whose results only refer to what was there: nothing moves."""
@@ -44,8 +51,12 @@ NOTHING = words(
     DummySeedGenerator AnonymousRandomSeedGenerator DeleteRandomSeedGenerator StatelessRandomGetKeyCounter
     StatelessRandomGetAlg StatelessRandomGetKeyCounterAlg RngReadAndSkip RngSkip DeleteIterator
     AnonymousIteratorV2 AnonymousIteratorV3 AnonymousIterator Iterator IteratorV2 IteratorGetNext
-    IteratorGetNextSync IteratorGetNextAsOptional IteratorToStringHandle IteratorFromStringHandleV2
-    MakeIterator OneShotIterator OptionalHasValue OptionalGetValue OptionalNone OptionalFromValue
+    IteratorGetNextSync IteratorGetNextAsOptional IteratorToStringHandle IteratorFromStringHandle
+    IteratorFromStringHandleV2 IteratorGetDevice ExperimentalIteratorGetDevice IteratorGetModelProto
+    MakeIterator OneShotIterator SerializeIterator DeserializeIterator
+    OptionalHasValue OptionalGetValue OptionalNone OptionalFromValue
+    MultiDeviceIterator AnonymousMultiDeviceIterator AnonymousMultiDeviceIteratorV3 MultiDeviceIteratorInit
+    MultiDeviceIteratorFromStringHandle MultiDeviceIteratorToStringHandle DeleteMultiDeviceIterator
     MultiDeviceIteratorGetNextFromShard Assert Print PrintV2 StringFormat Timestamp
     XlaLaunch XlaLaunchV2 XlaRun XlaCompile StatefulPartitionedCall PartitionedCall RemoteCall
     SymbolicGradient While StatelessWhile If StatelessIf Case StatelessCase For

@@ -11,7 +11,7 @@ from hroof.units import Source
 from hroof_keras.counting.buffers import Buffers
 from hroof_keras.counting.flop import Call, Flop, UncountableError
 from hroof_keras.counting.inference import output_specs
-from hroof_keras.counting.names import NOTHING, VIEWS, plain
+from hroof_keras.counting.names import NOTHING, VIEWS, makes_dataset, plain
 from hroof_keras.counting.rules.registry import find_rule
 from hroof_keras.counting.traffic import Traffic, traffic_of
 from hroof_keras.graph.nodes import Node, TensorSpec
@@ -42,7 +42,7 @@ def work_of(
     if op in VIEWS or (op in _BETWEEN_DEVICES and _stays(node)):
         buffers.pass_on(node)
         return _VIEW
-    if (op in NOTHING and op not in _BETWEEN_DEVICES) or op.endswith("Dataset"):
+    if (op in NOTHING and op not in _BETWEEN_DEVICES) or makes_dataset(op):
         return _NOTHING
     call = Call(node, op, inputs, _completed(node, inputs, outputs), _uses_tf32(node))
     traffic, flop = _traffic(call, buffers), _flop(call, buffers)

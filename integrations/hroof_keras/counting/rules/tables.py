@@ -14,12 +14,12 @@ from hroof_keras.counting.flop import (
     size,
     vector,
 )
-from hroof_keras.counting.names import MOVES, NOTHING, VIEWS
+from hroof_keras.counting.names import MOVES, NOTHING, VIEWS, makes_dataset
 
 
 def table_rule(op: str) -> Rule | None:
     """The rule of an op that one of the tables knows."""
-    if op in VIEWS or op in NOTHING or op in MOVES or op.endswith("Dataset"):
+    if op in VIEWS or op in NOTHING or op in MOVES or makes_dataset(op):
         return _nothing
     if op in weights.PER_OUTPUT:
         return _per_output

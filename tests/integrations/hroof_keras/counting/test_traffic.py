@@ -45,7 +45,7 @@ def buffers_of(counted: Work, *, written: bool) -> set[int]:
 
 
 @pytest.mark.parametrize(
-    "op", ["Reshape", "Identity", "Squeeze", "ReadVariableOp", "Enter", "_Arg"]
+    "op", ["Reshape", "Identity", "Squeeze", "ReadVariableOp", "Enter", "_Arg", "_EagerConst"]
 )
 def test_views_move_nothing(op: str) -> None:
     counted = work(op, (3, 4), TensorSpec((2,), "int32"), out=(12,))
@@ -56,7 +56,15 @@ def test_views_move_nothing(op: str) -> None:
 
 @pytest.mark.parametrize(
     "op",
-    ["NoOp", "Const", "Shape", "TensorListPushBack", "IteratorGetNext", "StatefulPartitionedCall"],
+    [
+        *("NoOp", "Const", "Shape", "TensorListPushBack", "StatefulPartitionedCall"),
+        *(
+            "IteratorGetNext",
+            "MultiDeviceIteratorFromStringHandle",
+            "AnonymousMultiDeviceIteratorV3",
+        ),
+        *("MultiDeviceIteratorInit", "IteratorGetDevice", "RangeDataset", "BatchDatasetV2"),
+    ],
 )
 def test_plumbing_computes_and_moves_nothing(op: str) -> None:
     counted = work(op, None, out=(3, 4))

@@ -1,0 +1,59 @@
+"""What to do depends on the framework: each is told what it has."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hroof.findings import findings
+from hroof.findings.advice import LOADING, OPTIMIZER, advice
+from hroof.profile import Profile
+
+KERAS = {"framework": "keras", "facts": {"backend": "tensorflow", "jit_compile": False}}
+
+
+def run(framework: str, backend: str | None = None, *, compiled: bool = False) -> dict[str, Any]:
+    return {"framework": framework, "facts": {"backend": backend, "jit_compile": compiled}}
+
+
+def test_keras_on_tensorflow_is_told_of_its_own_means() -> None:
+    assert "jit_compile=True" in advice(OPTIMIZER, KERAS)
+    said = advice(LOADING, KERAS)
+    assert "tf.data" in said and "PyDataset(workers=" in said
+    for about in (OPTIMIZER, LOADING):
+        assert not {"foreach", "pinned"} & set(advice(about, KERAS).replace(",", " ").split())
+
+
+def test_what_is_compiled_already_is_not_told_to_compile() -> None:
+    assert "jit_compile" not in advice(OPTIMIZER, run("keras", "tensorflow", compiled=True))
+
+
+def test_where_pytorch_computes_for_keras_its_loader_serves() -> None:
+    said = advice(LOADING, run("torch", "torch"))
+    assert "DataLoader" in said and "tf.data" not in said
+    assert advice(OPTIMIZER, run("torch", "torch")) == OPTIMIZER["keras on torch"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{}, {"framework": "torch"}, {"framework": ["x"], "facts": 3}, {"facts": {"backend": None}}],
+)
+def test_all_others_are_told_what_is_general(other: dict[str, Any]) -> None:
+    assert advice(OPTIMIZER, other) == OPTIMIZER[""]
+    assert advice(LOADING, other) == LOADING[""]
+
+
+def test_the_findings_of_a_run_use_it(build: SimpleNamespace) -> None:
+    update = build.row(None, "optimizer", "mul", 30, bytes_l1=8.0, **build.flop(vector_fp32=1.0))
+    rows = [
+        build.row(None, "data", "to", 30, bytes_l1=8.0, **build.flop(vector_fp32=0.0)),
+        *[update] * 10,
+    ]
+    whole = [row | {"step": step} for step in range(3) for row in rows]
+    facts = {"steps": [{"step": step, "wall": 1e-3} for step in range(3)], **KERAS}
+    found = findings(Profile.from_rows(whole, facts), build.machine())
+    actions = {finding.kind: finding.action for finding in found}
+    assert actions["optimizer"] == OPTIMIZER["keras"]
+    assert actions["data"] == LOADING["keras"]
