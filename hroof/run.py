@@ -265,12 +265,12 @@ def _save(region: Region, outcome: Outcome) -> None:
 
         say(
             f"hroof: {error.fact} The result is kept in memory only. "
-            f"Choose a folder that is writable and has room, with {_how_to_choose()}."
+            f"Choose a folder that is writable and has room, with {_how_to_choose(region)}."
         )
 
 
-def _how_to_choose() -> str:
-    return "--out DIR" if os.environ.get(OUT_VARIABLE) else "hroof.region(out=...)"
+def _how_to_choose(region: Region) -> str:
+    return "--out DIR" if os.environ.get(OUT_VARIABLE) else f"{region._call}(out=...)"
 
 
 def ceilings_of(profile: Profile, say: Callable[[str], None], *, quick: bool = False) -> Machine:

@@ -21,6 +21,7 @@ from hroof.regions.outcome import Outcome, Status, tell
 from hroof.regions.pace import Pace
 from hroof.regions.shortfall import Shortfall, steps_in_words
 from hroof.regions.switches import marks_only, switched_off
+from hroof.regions.whole import whole_number
 from hroof.regions.wrapping import inside
 
 if TYPE_CHECKING:
@@ -101,12 +102,8 @@ class Region:
             raise UsageError(
                 f"A region's name is text, not {self.name!r}.", "Write hroof.region('train')."
             )
-        for what, value, least in (("skip", self.skip, 0), ("steps", self.steps, 1)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise UsageError(
-                    f"{what}={value!r} is not a whole number of at least {least}.",
-                    "Give another one.",
-                )
+        self.skip = whole_number("skip", self.skip, least=0)
+        self.steps = whole_number("steps", self.steps, least=1)
 
     def __enter__(self) -> Self:
         if switched_off():

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hroof.machine import Machine
     from hroof.profile import Profile
 
-__all__ = ["JSON_SCHEMA", "to_frame", "to_json", "write"]
+__all__ = ["JSON_SCHEMA", "check_kind", "to_frame", "to_json", "write"]
 
 CHARTS = (".png", ".svg", ".pdf")
 
@@ -200,21 +200,30 @@ def write(
         OutputError: The file exists already, or cannot be written.
     """
     path = Path(path)
-    suffix = path.suffix.lower()
-    make = _writers().get(suffix)
-    if make is None:
-        kinds = ", ".join(_writers())
-        raise UsageError(
-            f"{path.name!r} is no kind of report.", f"End the name with one of {kinds}."
-        )
+    suffix = check_kind(path)
     check_keys(by)
     if path.exists() and not force:
         raise OutputError(
             f"{str(path)!r} exists already.",
             "Choose another name, or allow replacing it with --force.",
         )
-    write_atomic(path, make(profile, machine, tuple(by), suffix))
+    write_atomic(path, _writers()[suffix](profile, machine, tuple(by), suffix))
     return path
+
+
+def check_kind(path: str | Path) -> str:
+    """The suffix of a file, which says what kind of report it is.
+
+    Raises:
+        UsageError: It stands for none.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in _writers():
+        raise UsageError(
+            f"{Path(path).name!r} is no kind of report.",
+            f"End the name with one of {', '.join(_writers())}.",
+        )
+    return suffix
 
 
 _Maker = Callable[["Profile", "Machine | None", tuple[str, ...], str], Write]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from hroof.errors import MissingError
 from hroof.integration import Capture, CeilingKernel, Device, StepSink
 
 # Not imported here: what only needs TensorFlow, or nothing of both yet, must not wait for Keras.
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from hroof_keras.callback import RooflineCallback
 
 FRAMEWORK = "keras"
+_BACKENDS = ("tensorflow", "torch", "jax")
 
 __all__ = [
     "FRAMEWORK",
@@ -36,8 +38,16 @@ def __getattr__(name: str) -> Any:
     """The callback is a class of Keras', which is imported when it is asked for."""
     if name != "RooflineCallback":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from hroof_keras.callback import RooflineCallback
-
+    try:
+        from hroof_keras.callback import RooflineCallback
+    except ModuleNotFoundError as error:
+        if error.name not in _BACKENDS:
+            raise
+        raise MissingError(
+            f"Keras computes with {error.name} here, which is not installed.",
+            "Install it, or another one that the variable KERAS_BACKEND then names: pip install tensorflow "
+            "(tensorflow-cpu without a GPU), torch or jax.",
+        ) from error
     return RooflineCallback
 
 

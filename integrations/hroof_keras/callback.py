@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import atexit
+import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import keras
 
-from hroof.errors import HroofError
+from hroof.errors import UsageError
 from hroof.integration import Stage
 from hroof.profile import Profile
-from hroof.regions import Region, Status, steps_in_words, still_interrupted, when_opening
-from hroof.run import Run
 from hroof_keras import FRAMEWORK, executions
 from hroof_keras.executions import Kind
-
-_CALLS = {Kind.TRAIN: "fit", Kind.TEST: "evaluate", Kind.PREDICT: "predict"}
+from hroof_keras.fit_run import FitRun
 
 
 class RooflineCallback(keras.callbacks.Callback):
@@ -40,7 +36,7 @@ class RooflineCallback(keras.callbacks.Callback):
         report: A file that the report is also written to, of the kind that its suffix names, e.g. ``roofline.html``.
 
     Raises:
-        UsageError: ``skip`` or ``steps`` cannot be.
+        UsageError: An argument cannot be what it is: it is told here, not after the training.
     """
 
     def __init__(
@@ -54,6 +50,9 @@ class RooflineCallback(keras.callbacks.Callback):
         report: str | Path | None = None,
     ) -> None:
         super().__init__()
+        _check_path("out", out, "runs/mine")
+        _check_path("report", report, "roofline.html")
+        _check_kind(report)
         self._named = name
         self.run = FitRun(
             "region" if name is None else name,
@@ -188,175 +187,26 @@ class RooflineCallback(keras.callbacks.Callback):
         )
 
 
-@dataclass(eq=False)
-class FitRun(Run):
-    """The region of a callback.
+def _check_path(what: str, value: Any, example: str) -> None:
+    """Refuse what is no path.
 
-    Between two calls of ``fit`` it waits, and makes way for any other region.
-
-    Attributes:
-        file: A file that the report is to be written to.
-        callback: Whose it is.
-        kind: What its steps are, once it has begun.
-        thread: Where its loop runs.
+    Raises:
+        UsageError: It is none.
     """
-
-    file: str | Path | None = None
-    callback: Callable[[], Any] = lambda: None
-    kind: Kind | None = None
-    thread: int = 0
-    _within: bool = False
-    _wrote: bool = False
-    _loop: weakref.finalize[Any, Any] | None = None
-
-    _call = "hroof_keras.RooflineCallback"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._decorates = True  # steps add up over several entries
-
-    def takes(self, kind: Kind, source: Any) -> bool:
-        """Whether a loop is one of the callback's: its list of callbacks holds it."""
-        callback = self.callback()
-        if callback is None or kind is not self.kind:
-            return False
-        listed = getattr(source, "callbacks", ())
-        mine = source is callback or any(one is callback for one in listed)
-        if mine and self._loop is None:
-            # The list lives as long as the call of fit, also where that ends with an exception.
-            self._loop = weakref.finalize(source, self._broken_off)
-            self._loop.atexit = False
-        return mine
-
-    def loop_begins(self, kind: Kind) -> None:
-        """``fit``, ``evaluate`` or ``predict`` begins; one within another belongs to that."""
-        if self._within and kind is not self.kind:
-            return
-        if self._within:
-            self._broken_off()  # the last one never came to its end, and nobody has noticed yet
-        refused = self._refusal(kind)
-        if refused or self.stage is Stage.DONE:
-            self._say(refused)
-            return
-        self.kind, self.thread, self._within = kind, threading.get_ident(), True
-        _waiting.discard(self)
-        atexit.register(self._program_ends)
-        self.pause()  # no step begins before the first batch
-        self.__enter__()
-
-    def _refusal(self, kind: Kind) -> str:
-        """Why a loop is not measured, where its user may wonder."""
-        if self.kind not in (None, kind):
-            return f"this callback measures {self._of}; give {_CALLS[kind]} one of its own."
-        if self.outcome.status in (Status.EMPTY, Status.PARTIAL):
-            return "this callback's schedule has ended before; make a new one to measure again."
-        return ""
-
-    def loop_ends(self, kind: Kind) -> None:
-        """It has come to its end; where steps are lacking, the next one goes on."""
-        if not self._within or kind is not self.kind:
-            return
-        self._leave(None)
-        if self.stage is not Stage.DONE and self.outcome.status is Status.WAITING:
-            _waiting.add(self)
-            short = self._shortfall()
-            self._say(
-                f"{steps_in_words(short.seen)} so far, and {short.needs()} are needed: the next {self._of} with this "
-                "callback goes on; callback.report() ends it here."
-            )
-
-    @property
-    def _of(self) -> str:
-        return _CALLS[self.kind or Kind.TRAIN]
-
-    def _leave(self, error: BaseException | None) -> None:
-        self._within = False
-        loop, self._loop = self._loop, None
-        if loop is not None:
-            loop.detach()
-        atexit.unregister(self._program_ends)
-        self.__exit__(None if error is None else type(error), error, None)
-
-    def _broken_off(self) -> None:
-        """``fit`` ended without a word: keep what there is, and say so."""
-        if self._within:
-            self._leave(sys.exc_info()[1] or _BrokenOffError())
-
-    def _program_ends(self) -> None:
-        """The interpreter ends while ``fit`` runs, or has been broken off."""
-        error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
-        if self._within:
-            self._leave(error or _BrokenOffError())
-        if isinstance(error, KeyboardInterrupt):
-            still_interrupted()
-
-    def finish(self) -> None:
-        """End the schedule here, unless ``fit`` is under way; what there is becomes the result."""
-        if self._within and not self._is_under_way():
-            self._broken_off()
-        if not self._within and self.kind is not None and self.stage is not Stage.DONE:
-            _waiting.discard(self)
-            self._end(None)
-
-    def _is_under_way(self) -> bool:
-        """Whether the caller is within the call of ``fit``, rather than behind one that was broken off."""
-        model = getattr(self.callback(), "_model", None)
-        frame = sys._getframe() if model is not None else None
-        while frame is not None:
-            if frame.f_code.co_name == self._of and frame.f_locals.get("self") is model:
-                return True
-            frame = frame.f_back
-        return False
-
-    def _why(self, error: BaseException | None) -> str:
-        if isinstance(error, _BrokenOffError):
-            return (
-                f"{self._of} ended before its end, by an exception or an interrupt, after "
-                f"{steps_in_words(self.finished_steps)}."
-            )
-        return super()._why(error)
-
-    def _tell_once(self) -> None:
-        super()._tell_once()
-        kept = self.outcome.status in (Status.COMPLETE, Status.PARTIAL)
-        if kept and self._entered == 0 and self.file is not None and not self._wrote:
-            self._wrote = True
-            self._write(self.file)
-
-    def _write(self, path: str | Path) -> None:
-        """The file that was asked for; the loop must not break for it."""
-        from hroof.report import say
-
-        try:
-            self.report(path)
-        except HroofError as error:
-            say(f"hroof: {error}")
-        else:
-            say(f"Wrote {path}")
-
-    def _say(self, text: str) -> None:
-        from hroof.report import say
-
-        if text and self.show:
-            say(f"hroof: {text}")
+    text = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if value is not None and (not isinstance(text, str) or not text):
+        raise UsageError(
+            f"{what}={value!r} is no path.", f"Give text or a Path: {what}={example!r}."
+        )
 
 
-class _BrokenOffError(HroofError):
-    """A call of ``fit`` ended with an exception that is no longer known."""
+def _check_kind(report: str | Path | None) -> None:
+    """Refuse a file of no kind that there is.
 
-    def __init__(self) -> None:
-        super().__init__("The call was broken off.")
+    Raises:
+        UsageError: Its suffix stands for none.
+    """
+    from hroof.report.export import check_kind
 
-
-_waiting: weakref.WeakSet[FitRun] = weakref.WeakSet()
-"""Regions of callbacks between two calls of ``fit``."""
-
-
-def _make_way(region: Region) -> None:
-    """Another region begins: one that only waits must not keep it from collecting."""
-    for run in list(_waiting):
-        if run is not region:
-            run.finish()
-
-
-when_opening(_make_way)
+    if report is not None:
+        check_kind(report)

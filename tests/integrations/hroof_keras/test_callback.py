@@ -19,6 +19,7 @@ pytest.importorskip("keras")
 pytest.importorskip("tensorflow")
 
 import keras
+import numpy as np
 
 import hroof
 import hroof_keras
@@ -127,6 +128,47 @@ def test_a_file_that_is_there_already_stays(
     assert "exists already" in capsys.readouterr().err
 
 
+def test_files_that_cannot_be_written_name_the_arguments_to_change(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    place = tmp_path / "file" / "own"
+    tiny.fit(tiny.model(), 6, callbacks=[roofline(out=place, report=place / "report.txt")])
+    of_folder, of_file = capsys.readouterr().err.splitlines()
+    assert of_folder.endswith("has room, with hroof_keras.RooflineCallback(out=...).")
+    assert "Choose another file with hroof_keras.RooflineCallback(report=...)" in of_file
+    assert "--" not in of_folder + of_file
+
+
+def no_luck(*args: Any, **kwargs: Any) -> None:
+    """What hroof itself may run into."""
+    raise RuntimeError("no luck")
+
+
+def test_a_report_that_fails_does_not_end_the_training(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measured = roofline(report=tmp_path / "report.txt")
+    monkeypatch.setattr(measured.run, "report", no_luck)
+    tiny.fit(tiny.model(), 6, callbacks=[measured])
+    assert "hroof failed: RuntimeError('no luck'). The training goes on" in capsys.readouterr().err
+    assert measured.run.outcome.status is Status.COMPLETE
+
+
+def test_a_capture_that_fails_at_the_end_does_not_end_the_training(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    measured = roofline(skip=9)
+    monkeypatch.setattr(measured.run, "_decorates", False)  # so that it ends with fit
+    with monkeypatch.context() as patched:
+        patched.setattr(tiny.Capture, "flush", no_luck)
+        tiny.fit(tiny.model(), 6, callbacks=[measured])
+    assert "hroof failed: RuntimeError('no luck')" in caplog.text
+    after = roofline()
+    tiny.fit(tiny.model(), 6, callbacks=[after])
+    assert after.run.outcome.status is Status.COMPLETE
+
+
 def test_one_bare_callback() -> None:
     measured = roofline()
     tiny.fit(tiny.model(), 6, callbacks=measured)
@@ -182,6 +224,24 @@ def test_settings_that_cannot_be_are_refused_at_once() -> None:
         hroof_keras.RooflineCallback(skip=-1)
     with pytest.raises(UsageError, match="steps=0"):
         hroof_keras.RooflineCallback(steps=0)
+
+
+@pytest.mark.parametrize("given", [{"out": 5}, {"out": ""}, {"report": 5}, {"report": b"x.txt"}])
+def test_what_is_no_path_is_refused_at_once(given: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=r"is no path\. Give text or a Path"):
+        hroof_keras.RooflineCallback(**given)
+
+
+@pytest.mark.parametrize("name", ["x.foo", "x", Path("x.jpeg")])
+def test_a_report_of_no_kind_is_refused_at_once(name: str | Path) -> None:
+    with pytest.raises(UsageError, match=r"is no kind of report\. End the name with one of \.json"):
+        hroof_keras.RooflineCallback(report=name)
+
+
+def test_whole_numbers_of_any_type() -> None:
+    measured = roofline(**{"skip": np.int64(1), "steps": np.int32(2)})
+    tiny.fit(tiny.model(), 6, callbacks=[measured])
+    assert measured.run.outcome.status is Status.COMPLETE
 
 
 def test_switched_off(monkeypatch: pytest.MonkeyPatch, captures: list[tiny.Capture]) -> None:
@@ -263,6 +323,35 @@ def test_two_callbacks_of_one_fit() -> None:
     assert second.run.outcome.status is Status.MARKS
 
 
+OTHER = "hroof: another region collects; its report has these steps.\n"
+
+
+def test_the_second_callback_of_a_fit_says_who_has_the_steps(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tiny.fit(tiny.model(), 6, callbacks=[roofline(), roofline(show=True)])
+    assert capsys.readouterr().err == OTHER
+
+
+def test_a_callback_within_a_region_says_so_once(capsys: pytest.CaptureFixture[str]) -> None:
+    measured, made = roofline(show=True), tiny.model()
+    with hroof.region(skip=1, steps=2, show=False, framework="keras") as around:
+        tiny.fit(made, 2, callbacks=[measured])
+        tiny.fit(made, 3, callbacks=[measured])
+    assert capsys.readouterr().err == OTHER
+    assert around.outcome.status is Status.COMPLETE
+    assert measured.run.outcome.status is Status.MARKS
+
+
+def test_one_that_only_marked_first_waits_like_any_other() -> None:
+    first, second, third = roofline(), roofline(skip=9), roofline()
+    tiny.fit(tiny.model(), 6, callbacks=[first, second])
+    tiny.fit(tiny.model(), 6, callbacks=[second])
+    tiny.fit(tiny.model(), 6, callbacks=[third])
+    assert third.run.outcome.status is Status.COMPLETE
+    assert second.run.outcome.status is not Status.MARKS
+
+
 def test_another_kind_needs_another_callback(capsys: pytest.CaptureFixture[str]) -> None:
     measured, made, (x, y) = roofline(show=True), tiny.model(), tiny.data(2)
     tiny.fit(made, 1, callbacks=[measured])
@@ -316,6 +405,82 @@ def test_a_fit_after_one_that_broke_ends_it(capsys: pytest.CaptureFixture[str]) 
     assert measured.run.outcome.status is Status.PARTIAL
     assert "make a new one to measure again" in capsys.readouterr().err
     assert kept.value is not None
+
+
+def keep(measured: Any, error: type[BaseException] = Boom) -> BaseException:
+    """What a notebook, or whoever stores the exception, has of a call that it ended."""
+    try:
+        tiny.fit(tiny.model(), 9, callbacks=[measured, Raises(3, error)])
+    except BaseException as raised:
+        return raised
+    raise AssertionError("it has not ended with an exception")
+
+
+@pytest.mark.parametrize("error", [Boom, KeyboardInterrupt])
+def test_a_kept_exception_keeps_no_other_callback_from_measuring(
+    error: type[BaseException], capsys: pytest.CaptureFixture[str], captures: list[tiny.Capture]
+) -> None:
+    first, second = roofline(skip=1, steps=5, show=True), roofline()
+    kept = keep(first, error)
+    assert first.run.stage is Stage.TIME
+    tiny.fit(tiny.model(), 6, callbacks=[second])
+    assert second.run.outcome.status is Status.COMPLETE
+    assert first.run.outcome.status is Status.PARTIAL
+    assert "fit ended before its end" in capsys.readouterr().err
+    assert captures[1].log[:3] == ["count", "begins train 1", "ends train 1"]
+    assert kept.__traceback__ is not None
+
+
+def test_a_kept_exception_keeps_no_region_from_measuring() -> None:
+    first = roofline(skip=1, steps=5)
+    kept = keep(first)
+    with hroof.region(skip=1, steps=2, show=False, framework="keras") as region:
+        tiny.fit(tiny.model(), 6)
+    assert region.outcome.status is Status.COMPLETE
+    assert first.run.outcome.status is Status.PARTIAL
+    assert kept is not None
+
+
+def test_a_retry_while_the_exception_is_dealt_with() -> None:
+    first, second = roofline(skip=1, steps=5), roofline()
+    try:
+        tiny.fit(tiny.model(), 9, callbacks=[first, Raises(3, MemoryError)])
+    except MemoryError:
+        tiny.fit(tiny.model(), 6, callbacks=[second])
+    assert second.run.outcome.status is Status.COMPLETE
+    assert first.run.outcome.reason == "The region ended with MemoryError after 4 steps."
+
+
+def test_the_last_exception_of_a_notebook_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = roofline(skip=1, steps=5)
+    monkeypatch.setattr(sys, "last_value", keep(first), raising=False)
+    monkeypatch.setattr(sys, "last_exc", sys.last_value, raising=False)
+    try:
+        raise ValueError("something else")
+    except ValueError:
+        tiny.fit(tiny.model(), 6, callbacks=[roofline()])
+    assert first.run.outcome.reason == "The region ended with Boom after 4 steps."
+
+
+def test_one_that_runs_in_another_thread_is_not_ended() -> None:
+    import threading
+
+    started, go_on = threading.Event(), threading.Event()
+
+    class Waits(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            started.set()
+            assert go_on.wait(60)
+
+    first, second = roofline(), roofline()
+    thread = threading.Thread(target=lambda: tiny.fit(tiny.model(), 6, callbacks=[first, Waits()]))
+    thread.start()
+    assert started.wait(60)
+    tiny.fit(tiny.model(), 6, callbacks=[second])
+    go_on.set()
+    thread.join()
+    assert second.run.outcome.status is Status.MARKS
+    assert first.run.outcome.status is Status.COMPLETE
 
 
 def test_a_report_within_fit_does_not_end_it() -> None:
@@ -443,3 +608,30 @@ def test_a_program_that_ends_early_leaves_its_result(
     assert told in done.stderr
     assert Profile.load(tmp_path / "own").run["status"] == "partial"
     assert hroof.Profile is Profile
+
+
+def test_keras_without_a_framework_is_told_with_the_remedy() -> None:
+    program = """
+        import sys
+
+        class Absent:
+            def find_spec(self, name, path=None, target=None):
+                if name in ("tensorflow", "torch", "jax"):
+                    raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+        sys.meta_path.insert(0, Absent())
+        import hroof_keras
+        try:
+            from hroof_keras import RooflineCallback
+        except ImportError as error:
+            print(type(error).__name__, error)
+        """
+    env = {**os.environ, "KERAS_BACKEND": "tensorflow"}
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        env=env, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == (
+        "MissingError Keras computes with tensorflow here, which is not installed. Install it, or another one that "
+        "the variable KERAS_BACKEND then names: pip install tensorflow (tensorflow-cpu without a GPU), torch or jax.\n"
+    )
