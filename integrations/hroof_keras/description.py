@@ -12,8 +12,8 @@ from hroof.integration import Device, StepSink
 from hroof_keras.private import steps as private_steps
 
 STEPS_FOUND = (
-    "Steps were found from executions of Keras' own loops, from train_on_batch and from optimizer.apply outside "
-    "tf.function; a loop of your own around a tf.function needs hroof.step()."
+    "Steps were found from train_on_batch and its kin and from optimizer.apply outside tf.function; a loop of your own "
+    "around a tf.function needs hroof.step()."
 )
 
 _PACKAGES = {
@@ -45,6 +45,18 @@ def described(
         "layers": list(layers),
         "rank": rank(),
     }
+
+
+def how_found(steps: StepSink, own_loop: bool) -> list[str]:
+    """A word on how steps were found, where hroof had to look for them itself.
+
+    Keras' own loops say where each step ends, and so does a program that calls ``hroof.step()``.
+
+    Args:
+        steps: The region.
+        own_loop: Whether executions of a loop of the user's own were taken for steps.
+    """
+    return [STEPS_FOUND] if own_loop and not getattr(steps, "explicit", False) else []
 
 
 def versions() -> dict[str, str]:

@@ -49,6 +49,11 @@ class StepFinder:
         sink: Hears where steps end. It may have a method ``takes(kind, source)``, which says whether a loop
             is one of its own.
         around: Hears of captured executions.
+
+    Attributes:
+        executions: How many were seen.
+        own_loop: Some of them in a loop of the user's own, where a step is what hroof takes for one.
+        at_once: The most steps of one execution.
     """
 
     def __init__(self, sink: StepSink, around: Around | None = None) -> None:
@@ -61,6 +66,7 @@ class StepFinder:
         self._cycle = Cycle()
         self._model: Callable[[], Any] = _nobody
         self.executions = 0
+        self.own_loop = False
         self.at_once = 1
 
     @property
@@ -116,6 +122,7 @@ class StepFinder:
 
     def _note(self, execution: Execution) -> None:
         self.executions += 1
+        self.own_loop = self.own_loop or execution.own_loop
         if self._model() is None:
             model = private_steps.model_of(execution.source) or execution.source
             self._model = weakref.ref(model) if private_steps.is_model(model) else _nobody
@@ -160,6 +167,7 @@ class StepFinder:
             if self._kind is not None:
                 self._sink.forget_steps()
                 self.executions = 0
+                self.own_loop = False
             self._kind = kind
         elif self._kind is None:
             self._kind = kind

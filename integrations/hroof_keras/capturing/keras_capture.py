@@ -25,7 +25,7 @@ from hroof_keras.capturing.telling import about_steps, short_of
 from hroof_keras.capturing.wall_capture import HOW as WALL
 from hroof_keras.capturing.wall_capture import OP, rows_of, steps_of
 from hroof_keras.capturing.xla_step import XlaOps
-from hroof_keras.description import STEPS_FOUND, described, rank
+from hroof_keras.description import described, how_found, rank
 from hroof_keras.executions import Execution
 from hroof_keras.graph.graphs import GraphCollection
 from hroof_keras.graph.inlining import traced_nodes
@@ -320,7 +320,7 @@ class KerasCapture:
 
     def _how_found(self) -> list[str]:
         """How steps were found, unless the program said so itself."""
-        return [] if getattr(self._region, "explicit", False) else [STEPS_FOUND]
+        return how_found(self._region, self._finder.own_loop)
 
 
 def _executed(recorded: Iterable[Recorded]) -> set[str]:

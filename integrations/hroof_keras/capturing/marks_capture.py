@@ -16,7 +16,7 @@ from hroof_keras import tsl
 from hroof_keras.capturing.eager_marks import EagerMarks
 from hroof_keras.capturing.spans import Spans
 from hroof_keras.capturing.wall_capture import steps_of
-from hroof_keras.description import STEPS_FOUND, described
+from hroof_keras.description import described, how_found
 from hroof_keras.executions import Execution
 from hroof_keras.graph.node_places import NodePlaces
 from hroof_keras.private import runtime as private
@@ -132,6 +132,4 @@ class MarksCapture:
             found += of_nodes
         hint = tsl.memory_hint()
         found += [hint] if hint else []
-        if self._finder.executions and not getattr(self._region, "explicit", False):
-            found.append(STEPS_FOUND)
-        return found
+        return found + how_found(self._region, self._finder.own_loop)

@@ -10,7 +10,7 @@ from hroof.profile import Profile
 from hroof.regions import MARKS_ONLY, marks_only
 from hroof.units import Phase, Source
 from hroof_keras.capturing.spans import Span, Spans
-from hroof_keras.description import STEPS_FOUND, described
+from hroof_keras.description import described, how_found
 from hroof_keras.executions import Execution
 from hroof_keras.private import steps as private_steps
 from hroof_keras.steps import StepFinder
@@ -85,7 +85,7 @@ class WallCapture:
             f"Keras runs on {backend}: steps and their times are known, but not what runs within them. "
             "Layers, phases and work need the backend tensorflow or torch (KERAS_BACKEND)."
         )
-        found = [] if getattr(self._region, "explicit", False) else [STEPS_FOUND]
+        found = how_found(self._region, self._finder.own_loop)
         return {
             **known,
             "steps": steps_of(self._spans.all, only_marked=self._only_marks),

@@ -17,7 +17,7 @@ from hroof.profile import Profile
 from hroof.units import Source
 from hroof_keras.capturing.busy import Overlap, own_times
 from hroof_keras.capturing.xla_step import XlaOps
-from hroof_keras.description import STEPS_FOUND, described, rank
+from hroof_keras.description import described, how_found, rank
 from hroof_keras.executions import Execution
 from hroof_keras.on_jax import device as jax_device
 from hroof_keras.on_jax.names import JaxNames
@@ -213,9 +213,7 @@ class JaxCapture:
         steps = sum(count for _, _, count in found.spans)
         if timed and steps < self._region.steps:
             warnings.append(f"Only {steps} of {self._region.steps} steps were timed.")
-        if not getattr(self._region, "explicit", False):
-            warnings.append(STEPS_FOUND)
-        return warnings
+        return warnings + how_found(self._region, self._finder.own_loop)
 
 
 def _read(recorded: Recorded, xla: XlaOps) -> _Read:

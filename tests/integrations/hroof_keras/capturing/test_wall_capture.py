@@ -14,6 +14,7 @@ from hroof.regions import Region, Status, only_marked
 from hroof.report import brief
 from hroof_keras import backends, executions
 from hroof_keras.capturing.wall_capture import OP, WallCapture
+from hroof_keras.description import STEPS_FOUND
 from tests.integrations.hroof_keras import tiny
 
 
@@ -74,6 +75,15 @@ def test_loops_that_tell_steps_themselves() -> None:
     found = profile(region)
     assert [step["count"] for step in found.run["steps"]] == [1, 1]
     assert len(found.run["warnings"]) == 1  # how steps were found needs no word
+
+
+def test_how_steps_were_found_is_said_only_where_hroof_looked_for_them() -> None:
+    assert STEPS_FOUND not in profile(measured(1, 2, 5)).run["warnings"]
+    made, (x, y) = tiny.model(), tiny.data(1)
+    with Region("region", 1, 2, framework="keras") as region:
+        for _ in range(5):
+            made.train_on_batch(x, y)
+    assert STEPS_FOUND in profile(region).run["warnings"]
 
 
 def test_where_a_tool_outside_measures_steps_are_only_marked(
