@@ -239,7 +239,7 @@ def test_a_report_of_no_kind_is_refused_at_once(name: str | Path) -> None:
 
 
 def test_whole_numbers_of_any_type() -> None:
-    measured = roofline(**{"skip": np.int64(1), "steps": np.int32(2)})
+    measured = roofline(skip=np.int64(1), steps=np.int32(2))  # type: ignore[arg-type]
     tiny.fit(tiny.model(), 6, callbacks=[measured])
     assert measured.run.outcome.status is Status.COMPLETE
 
