@@ -140,6 +140,10 @@ class LayerMap:
         """All noted scopes."""
         return tuple(self._scopes)
 
+    def has(self, scope: str) -> bool:
+        """Whether this very scope was noted."""
+        return scope in self._scopes
+
     @property
     def ambiguous(self) -> tuple[str, ...]:
         """Scopes that belong to different layers in different functions."""
@@ -286,7 +290,7 @@ def _own_name(layer: Any, holder: Any) -> str:
 
     Names that Keras makes up are numbered through the whole process, so they differ from run to run.
     """
-    name = str(layer.name)
+    name = str(layer.name) or type(layer).__name__
     if holder is None or private.is_keras_own(type(holder)) or not private.has_made_up_name(layer):
         return name
     return _attribute(holder, layer) or name

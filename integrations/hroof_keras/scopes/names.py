@@ -78,7 +78,7 @@ class Names:
 
     def place(self, name: str) -> Place | None:
         """What a name tells; see ``place_of_name``."""
-        segments = [segment for segment in _BORDER.split(name) if segment.strip("/")]
+        segments = self._segments(name)
         backward = False
         outer: int | None = None
         found: Place | None = None
@@ -94,6 +94,35 @@ class Names:
         if backward and found.phase in (Phase.FORWARD, Phase.BACKWARD, Phase.LOSS):
             return Place(Phase.BACKWARD, found.layer, "scope")
         return found
+
+    def _segments(self, name: str) -> list[str]:
+        """The parts of a name that functions, loop bodies and branches begin anew.
+
+        What looks like such a border is none within a noted scope: models and layers may bear these names as well.
+        """
+        segments, begin, within = [], 0, self._scope(name, 0)
+        for border in _BORDER.finditer(name):
+            if within[0] < border.start() < within[1]:
+                continue
+            segments.append(name[begin : border.start()])
+            within = self._scope(name, border.start())
+            # A scope of the border's own name alone may be the call itself.
+            own = within[1] > border.end()
+            begin = border.start() if own else border.end()
+            within = within if own else self._scope(name, begin)
+        return [segment for segment in (*segments, name[begin:]) if segment.strip("/")]
+
+    def _scope(self, name: str, begin: int) -> tuple[int, int]:
+        """Begin and end of the longest noted scope from here on, after what comes before scopes."""
+        rest, _ = _unprefixed(name[begin:])
+        begin = len(name) - len(rest)
+        parts = rest.split("/")
+        while parts:
+            scope = "/".join(parts)
+            if self._layers.has(scope):
+                return begin, begin + len(scope)
+            parts.pop()
+        return begin, begin
 
     def _of_segment(self, rest: str, backward: bool, outer: int | None) -> Place | None:
         candidates = [rest]

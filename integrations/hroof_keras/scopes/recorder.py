@@ -101,10 +101,15 @@ class Recorder:
                 return original(operation, *args, **kwargs)
             stack = self._stack()
             stack.append(self._entered(operation, stack, (args, kwargs)))
+            # An empty name opens the root scope, so that the names of its ops alone are known.
+            graph = None if operation.name else self._graph()
+            before = 0 if graph is None else len(graph.get_operations())
             try:
                 return original(operation, *args, **kwargs)
             finally:
-                stack.pop()
+                number = stack.pop().number
+                if graph is not None and number is not None:
+                    self._note_operations(graph, before, Mark("layer", number))
 
         return __call__
 

@@ -173,3 +173,18 @@ class TestScopes:
         layers.note_optimizer("adam")
         layers.note_optimizer("adam")
         assert layers.optimizers == ("adam",)
+
+
+def test_a_layer_with_an_empty_name_is_called_by_its_class() -> None:
+    layers = LayerMap()
+    layer = keras.layers.Dense(1)
+    layer.name = ""
+    layers.at(layer, None)
+    assert layers.names() == ["Dense"]
+
+
+def test_a_scope_is_known_only_once_it_is_noted() -> None:
+    layers = LayerMap()
+    layers.note("a/b", Mark("loss"))
+    assert layers.has("a/b")
+    assert not layers.has("a")

@@ -99,6 +99,26 @@ def place(layers: LayerMap, name: str) -> Place | None:
     return place_of_name(layers, ("sgd",), name)
 
 
+@pytest.mark.parametrize("called", [CALL, "PartitionedCall", f"{CALL}_1"])
+@pytest.mark.parametrize(
+    "before", ["", f"{CALL}/", f"{STEPS}/", f"Func/{CALL}/", f"{CALL}/replica_1/"]
+)
+def test_models_and_layers_may_be_called_as_the_runtime_calls_functions(
+    called: str, before: str
+) -> None:
+    layers = LayerMap()
+    for layer, parent in ((called, None), ("dense", 0), (called, None), ("cell", 2)):
+        layers.at(keras.layers.Dense(1, name=layer), parent)
+    scopes = (called, f"{called}/dense_1", f"net_1/{called}", f"net_1/{called}/cell")
+    for number, scope in enumerate(scopes):
+        layers.note(scope, Mark("layer", number))
+    for number, scope in enumerate(scopes[1:], start=1):
+        for tape, phase in (("", Phase.FORWARD), ("gradient_tape/", Phase.BACKWARD)):
+            found = place_of_name(layers, (), f"{before}{tape}{scope}/MatMul")
+            assert found == Place(phase, number, "scope"), f"{before}{tape}{scope}"
+    assert place_of_name(layers, (), f"{CALL}/IteratorGetNext") == Place(Phase.DATA, None, "scope")
+
+
 @pytest.mark.parametrize(("name", "layer"), FORWARD.items())
 def test_forward(layers: LayerMap, name: str, layer: int) -> None:
     assert place(layers, name) == Place(Phase.FORWARD, layer, "scope")

@@ -40,6 +40,26 @@ def small() -> Any:
     return keras.Sequential([keras.Input((5,)), L.Dense(3, name="a"), L.Dense(2, name="b")])
 
 
+def test_a_layer_with_an_empty_name_has_the_ops_that_it_makes(recorder: Recorder) -> None:
+    """Keras opens the root scope for it."""
+    layer, other = L.Dense(3), L.Dense(2, name="other")
+    layer.name = ""
+
+    @tf.function
+    def run(x: Any) -> Any:
+        return tf.add(other(layer(x)), 1.0, name="After")
+
+    run(tf.ones((2, 5)))
+    layers = recorder.layers
+    mark = layers.find(["MatMul"])
+    assert mark is not None
+    assert layers.labels()[mark.layer or 0].name == "Dense"
+    mark = layers.find(["other_1", "MatMul"])
+    assert mark is not None
+    assert mark.layer == layers.number_of(other)
+    assert not layers.has("After")
+
+
 class TestStartAndStop:
     def test_the_classes_are_as_they_were(self) -> None:
         before = [dict(vars(kind)) for kind in PATCHED]
