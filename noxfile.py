@@ -10,6 +10,7 @@ import os
 import platform
 import re
 import shutil
+import subprocess
 import sys
 import tomllib
 import zipfile
@@ -22,6 +23,7 @@ ROOT = Path(__file__).parent
 CONSTRAINTS = ROOT / "constraints.txt"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 _KERAS = ("keras", "tensorflow-cpu")
+KERAS_TESTS = "tests/integrations/hroof_keras"
 BIN = ROOT / ".nox" / "dev" / ("Scripts" if os.name == "nt" else "bin")
 
 nox.needs_version = ">=2025.2.9"
@@ -58,8 +60,21 @@ def imports(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none", requires=["dev"])
 def tests(session: nox.Session) -> None:
-    """Every test that needs neither a GPU nor a stopwatch."""
-    _run(session, "python", "-m", "pytest", *session.posargs)
+    """Every test that needs neither a GPU nor a stopwatch: those of Keras beside all others, in two processes."""
+    if session.posargs:
+        _run(session, "python", "-m", "pytest", *session.posargs)
+        return
+    log = Path(session.create_tmp()) / "keras.txt"
+    with log.open("wb") as output:
+        command = [BIN / "python", "-m", "pytest", KERAS_TESTS]
+        beside = subprocess.Popen(command, stdout=output, stderr=output, cwd=ROOT)
+        try:
+            _run(session, "python", "-m", "pytest", f"--ignore={KERAS_TESTS}")
+        finally:
+            status = beside.wait()
+            sys.stdout.write(log.read_text(encoding="utf-8", errors="replace"))
+    if status:
+        session.error(f"the tests in {KERAS_TESTS} failed")
 
 
 @nox.session(venv_backend="none", requires=["dev"])

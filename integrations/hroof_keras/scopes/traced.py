@@ -56,7 +56,8 @@ def learn_traced(
         if any(name.startswith(optimizer.name) for name in executed or names):
             layers.note_optimizer(optimizer.name)
     known = set(layers.scopes)
-    for scope in sorted(scopes.keys() - known, key=lambda scope: scope.count("/")):
+    unknown = [scope for scope in scopes if scope not in known]
+    for scope in sorted(unknown, key=lambda scope: scope.count("/")):
         number = _learn(layers, tree, scopes[scope])
         layers.note(scope, Mark("layer", number), BEFORE)
     return len(scopes.keys() - known)
