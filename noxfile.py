@@ -60,21 +60,29 @@ def imports(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none", requires=["dev"])
 def tests(session: nox.Session) -> None:
-    """Every test that needs neither a GPU nor a stopwatch: those of Keras beside all others, in two processes."""
+    """Every test that needs neither a GPU nor a stopwatch; those of Keras beside all others, in their own processes."""
     if session.posargs:
         _run(session, "python", "-m", "pytest", *session.posargs)
         return
-    log = Path(session.create_tmp()) / "keras.txt"
-    with log.open("wb") as output:
-        command = [BIN / "python", "-m", "pytest", KERAS_TESTS]
-        beside = subprocess.Popen(command, stdout=output, stderr=output, cwd=ROOT)
-        try:
-            _run(session, "python", "-m", "pytest", f"--ignore={KERAS_TESTS}")
-        finally:
-            status = beside.wait()
+    apart = [f"{KERAS_TESTS}/{room}" for room in ("graph", "scopes")]
+    parts = [*([room] for room in apart), [KERAS_TESTS, *(f"--ignore={room}" for room in apart)]]
+    logs = [Path(session.create_tmp()) / f"keras-{number}.txt" for number in range(len(parts))]
+    beside = [_beside(part, log) for part, log in zip(parts, logs, strict=True)]
+    try:
+        _run(session, "python", "-m", "pytest", f"--ignore={KERAS_TESTS}")
+    finally:
+        failed = [each.wait() for each in beside]
+        for log in logs:
             sys.stdout.write(log.read_text(encoding="utf-8", errors="replace"))
-    if status:
-        session.error(f"the tests in {KERAS_TESTS} failed")
+    if any(failed):
+        session.error(f"tests in {KERAS_TESTS} failed")
+
+
+def _beside(arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
+    """Start pytest; what it says goes into a file."""
+    with log.open("wb") as output:
+        command = [BIN / "python", "-m", "pytest", *arguments]
+        return subprocess.Popen(command, stdout=output, stderr=output, cwd=ROOT)
 
 
 @nox.session(venv_backend="none", requires=["dev"])
