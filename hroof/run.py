@@ -165,9 +165,7 @@ class Run(Region):
             return what_was_marked(self.profile, path)
         try:
             machine = self.machine()
-        except (
-            MissingError
-        ) as error:  # nothing here can measure them; the rest of the report stands
+        except MissingError as error:  # nothing here can measure them: the rest of it stands
             say(f"hroof: {error}")
             machine = None
         if path is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -86,6 +87,30 @@ class Timed:
     composite: bool = False
     counted: Counted | None = None
     ordinal: int = 0
+
+    @classmethod
+    def like(
+        cls,
+        work: Counted,
+        *,
+        step: int = 0,
+        start: float = math.nan,
+        duration: float = math.nan,
+        thread: int = 0,
+    ) -> Timed:
+        """An op at the place of a counted one, not joined with it; without times where it was not timed."""
+        return cls(
+            step,
+            work.phase,
+            work.layer,
+            work.recompute,
+            work.is_sum,
+            work.op,
+            work.signature,
+            start,
+            duration,
+            thread,
+        )
 
 
 Key = Callable[[Any], Hashable]

@@ -158,6 +158,14 @@ class Table:
             rows += self._split(op, {**self._base(op), **place, **scaled(columns, share), **time})
         return rows
 
+    def untimed_rows(self, counted: Sequence[Counted]) -> list[Row]:
+        """Rows of counted work that nothing has timed."""
+        ops = [Timed.like(work) for work in counted]
+        for op, work in zip(ops, counted, strict=True):
+            op.counted = work
+        missing = {source_column("time"): Source.MISSING.value}
+        return [{**row, **missing} for row in self.rows(ops, [[] for _ in ops], counted)]
+
     def unlinked_rows(self, events: Sequence[DeviceWork], step: int = -1) -> list[Row]:
         """Device work whose op is not known: its time counts, its layer and work are missing."""
         rows = []

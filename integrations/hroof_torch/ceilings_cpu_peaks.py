@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import torch
 
 from hroof.ceilings import host
+from hroof.ceilings.products import cubes, is_software, sustained
 from hroof.integration import CeilingKernel
 from hroof.units import Pipe, Precision
 
@@ -19,14 +19,9 @@ Prepared = tuple[Call, float]
 
 _FLOP = 3e8
 """FLOP per thread and call, as far as products are small enough to be repeated in one call."""
-_CUBES = (512, 768, 1024)
 _PROBE = 64
 _PROBE_TRIES = 10
 _PROBE_SECONDS = 0.02
-_SOFTWARE = 0.25
-"""A format below this share of the fp32 rate runs in a scalar loop, not in a real kernel."""
-_SOFTWARE_RATE = 1e10
-"""FLOP/s that no scalar loop reaches; it decides where a busy machine slows down fp32 as well."""
 _FP32_ERROR = 2e-5
 """Relative to the largest result: sums of 4096 fp32 products stay far below, bf16 and tf32 above."""
 
@@ -49,9 +44,6 @@ _MATRIX_UNITS = {
     Precision.INT8: "amx_int8",
 }
 _PRODUCT = "A multiply-add is 2 FLOP."
-_SUSTAIN = 0.25
-"""Seconds without a pause, some hundred times as long as a sample of the ceiling."""
-_SUSTAINED = " A quarter of a second without a pause; the ceiling is the best of samples of about a millisecond."
 _LIBRARY = (
     " A matrix unit may reach more on registers alone; a library's product also moves its operands."
 )
@@ -93,12 +85,6 @@ def random_values(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tens
     return torch.randn(shape, generator=own, dtype=torch.float32, device="cpu").to(dtype)
 
 
-def cubes(threads: int) -> tuple[int, ...]:
-    """Sizes of square products: larger where more threads share one."""
-    scale = max(round(math.sqrt(threads / 4)), 1)
-    return tuple(scale * size for size in _CUBES)
-
-
 def _peak(
     name: str, precision: Precision, threads: int, prepare: Callable[[], Prepared]
 ) -> CeilingKernel:
@@ -138,31 +124,6 @@ def _fp32_kernels(threads: int) -> Iterator[CeilingKernel]:
 def _convolution(precision: Precision, threads: int) -> CeilingKernel:
     prepare = convolution(threads, precision)
     return _peak("conv2d 3x3 channels_last", precision, threads, prepare)
-
-
-def sustained(kernel: CeilingKernel) -> CeilingKernel:
-    """The same kernel without a pause for a quarter of a second per call: what the clock settles at."""
-
-    def prepare() -> Prepared:
-        call, work = kernel.prepare()
-        call()
-        begun = time.perf_counter()
-        call()
-        times = max(round(_SUSTAIN / max(time.perf_counter() - begun, 1e-9)), 1)
-
-        def calls() -> None:
-            for _ in range(times):
-                call()
-
-        return calls, work * times
-
-    return dataclasses.replace(
-        kernel,
-        name=f"{kernel.name} sustained",
-        prepare=prepare,
-        note=kernel.note + _SUSTAINED,
-        variant="sustained",
-    )
 
 
 def has_onednn() -> bool:
@@ -285,11 +246,6 @@ def is_offered(precision: Precision) -> bool:
         return not is_software(_probe(precision), _probe(Precision.FP32))
     except (AttributeError, RuntimeError):
         return False
-
-
-def is_software(rate: float, fp32_rate: float) -> bool:
-    """Whether a format is so much slower than fp32 that no unit computes it."""
-    return rate < max(_SOFTWARE * fp32_rate, _SOFTWARE_RATE)
 
 
 def _probe(precision: Precision) -> float:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from hroof.attribution import Counted, Timed
-from hroof.launches import Row, Table
+from hroof.launches import Table
 from hroof.profile import Profile
 from hroof_torch.counted import CountingStep
 from hroof_torch.keras_layers import random_without_seeds
@@ -54,27 +52,7 @@ def count(build: Callable[[], Callable[[], object]]) -> Profile:
             tracker.detach()
         counted = counting.result()
     table = Table(layers.labels, {}, lambda op: None, lambda signature: ())
-    return Profile.from_rows(_rows(table, counted), _describe(layers, table, counting.faults))
-
-
-def _rows(table: Table, counted: list[Counted]) -> list[Row]:
-    ops = [
-        Timed(
-            step=0,
-            phase=op.phase,
-            layer=op.layer,
-            recompute=op.recompute,
-            is_sum=op.is_sum,
-            op=op.op,
-            signature=op.signature,
-            start=math.nan,
-            duration=math.nan,
-            counted=op,
-        )
-        for op in counted
-    ]
-    rows = table.rows(ops, [[] for _ in ops], counted)
-    return [{**row, "source_time": "missing"} for row in rows]
+    return Profile.from_rows(table.untimed_rows(counted), _describe(layers, table, counting.faults))
 
 
 def _describe(layers: LayerMap, table: Table, faults: tuple[str, ...]) -> dict[str, object]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import math
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -240,7 +239,7 @@ class TorchCapture:
         rows = (
             self._timed_rows(table, trace)
             if trace is not None and trace.steps
-            else self._counted_rows(table)
+            else table.untimed_rows(self._counted)
         )
         return Profile.from_rows(rows, self._describe(table, trace, device))
 
@@ -265,26 +264,6 @@ class TorchCapture:
             lost = [event for event in trace.unlinked if begin <= event.start < end]
             rows += table.unlinked_rows(lost, step)
         return rows
-
-    def _counted_rows(self, table: Table) -> list[dict[str, Any]]:
-        """Rows without time, of a run that ended before a step was timed."""
-        ops = [
-            Timed(
-                0,
-                op.phase,
-                op.layer,
-                op.recompute,
-                op.is_sum,
-                op.op,
-                op.signature,
-                math.nan,
-                math.nan,
-                counted=op,
-            )
-            for op in self._counted
-        ]
-        rows = table.rows(ops, [[] for _ in ops], self._counted)
-        return [{**row, "source_time": "missing"} for row in rows]
 
     def _recount(self, op: Timed) -> Work | None:
         return self._recounting.work(op)

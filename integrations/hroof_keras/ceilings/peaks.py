@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from hroof.ceilings import host
+from hroof.ceilings.products import cubes, is_software, sustained
 from hroof.integration import CeilingKernel
 from hroof.units import Pipe, Precision
 from hroof_keras.ceilings.integers import integer_kernels
@@ -17,16 +17,11 @@ from hroof_keras.ceilings.xla import Call, Prepared, Program, Team, evidence, on
 
 _FLOP = 3e8
 """FLOP per thread and call, as far as products are small enough to be repeated in one call."""
-_CUBES = (512, 768, 1024)
 _PROBE = 64
 _PROBE_TRIES = 10
 _PROBE_SECONDS = 0.02
-_SOFTWARE, _SOFTWARE_RATE = 0.25, 1e10
-"""Below this share of the fp32 rate, or this rate in FLOP/s, a format runs in a scalar loop, not in a real kernel."""
 _FP32_ERROR = 2e-5
 """Relative to the largest result: sums of 4096 fp32 products stay far below, bf16 and tf32 above."""
-_SUSTAIN = 0.25
-"""Seconds without a pause, some hundred times as long as a sample of the ceiling."""
 _DTYPES = {
     Precision.FP64: "float64",
     Precision.FP32: "float32",
@@ -51,7 +46,6 @@ _PRODUCT = "A multiply-add is 2 FLOP."
 _LIBRARY = (
     " A matrix unit may reach more on registers alone; a library's product also moves its operands."
 )
-_SUSTAINED = " A quarter of a second without a pause; the ceiling is the best of samples of about a millisecond."
 _SAME_UNIT = "Same FMA unit as the matrix products, so the same measurement."
 _FMA = "A multiply-add is 2 FLOP; nothing else is counted. Compiled by XLA."
 _SEPARATE = "Multiplications and additions, not fused, 1 FLOP each. Compiled by XLA."
@@ -162,12 +156,6 @@ def random_values(*shape: int, precision: Precision = Precision.FP32) -> Any:
     return on_cpu(lambda: tensorflow.cast(values, _DTYPES[precision]))
 
 
-def cubes(threads: int) -> tuple[int, ...]:
-    """Sizes of square products: larger where more threads share one."""
-    scale = max(round(math.sqrt(threads / 4)), 1)
-    return tuple(scale * size for size in _CUBES)
-
-
 def _peak(
     name: str, precision: Precision, threads: int, prepare: Callable[[], Prepared]
 ) -> CeilingKernel:
@@ -262,41 +250,11 @@ def _repeated(call: Call, flop: float, threads: int) -> Prepared:
     return lambda: on_cpu(many), flop * times
 
 
-def sustained(kernel: CeilingKernel) -> CeilingKernel:
-    """The same kernel without a pause for a quarter of a second per call: what the clock settles at."""
-
-    def prepare() -> Prepared:
-        call, work = kernel.prepare()
-        call()
-        begun = time.perf_counter()
-        call()
-        times = max(round(_SUSTAIN / max(time.perf_counter() - begun, 1e-9)), 1)
-
-        def calls() -> None:
-            for _ in range(times):
-                call()
-
-        return calls, work * times
-
-    return dataclasses.replace(
-        kernel,
-        name=f"{kernel.name} sustained",
-        prepare=prepare,
-        note=kernel.note + _SUSTAINED,
-        variant="sustained",
-    )
-
-
 def is_offered(precision: Precision) -> bool:
     """Whether the processor multiplies a format, or this build does it in a real kernel all the same."""
     if _UNITS[precision] & host.cpu_flags():
         return True
     return not is_software(_probe(precision), _probe(Precision.FP32))
-
-
-def is_software(rate: float, fp32_rate: float) -> bool:
-    """Whether a format is so much slower than fp32 that no unit computes it."""
-    return rate < max(_SOFTWARE * fp32_rate, _SOFTWARE_RATE)
 
 
 def _probe(precision: Precision) -> float:

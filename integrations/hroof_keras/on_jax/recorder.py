@@ -16,6 +16,7 @@ from typing import Any
 import keras
 
 from hroof_keras.on_jax.names import path_of
+from hroof_keras.patching import Patches
 from hroof_keras.private import jax as private_jax
 from hroof_keras.private import runtime as private
 from hroof_keras.scopes.layers import LayerMap, Mark
@@ -40,39 +41,26 @@ class JaxRecorder:
     def __init__(self, layers: LayerMap) -> None:
         self._layers = layers
         self._local = threading.local()
-        self._undo: list[Callable[[], None]] = []
+        self._patches = Patches()
 
     def start(self) -> None:
         """Watch from now on; safe to call twice."""
-        if not self._undo:
-            self._replace(keras.Operation, "__call__", self._operation_call)
-            self._replace(keras.Layer, "stateless_call", self._stateless_call)
+        if not self._patches:
+            self._patches.replace(keras.Operation, "__call__", self._operation_call)
+            self._patches.replace(keras.Layer, "stateless_call", self._stateless_call)
             for kind in private.optimizer_classes():
-                self._replace(kind, "apply", self._optimizer_apply)
+                self._patches.replace(kind, "apply", self._optimizer_apply)
 
     def stop(self) -> None:
         """Put everything back as it was; safe to call twice."""
-        while self._undo:
-            self._undo.pop()()
-
-    def _replace(self, kind: type, name: str, wrap: Callable[[Any], Any]) -> None:
-        original = vars(kind)[name]
-        wrapper = wrap(original)
-        setattr(kind, name, wrapper)
-
-        def restore() -> None:
-            # Somebody else may have wrapped the wrapper; it then only passes calls on.
-            if vars(kind).get(name) is wrapper:
-                setattr(kind, name, original)
-
-        self._undo.append(restore)
+        self._patches.undo()
 
     def _operation_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
         is_layer = keras.Layer
 
         @functools.wraps(original)
         def __call__(operation: Any, /, *args: Any, **kwargs: Any) -> Any:
-            if not self._undo or not isinstance(operation, is_layer):
+            if not self._patches or not isinstance(operation, is_layer):
                 return original(operation, *args, **kwargs)
             frames = self._frames()
             frames.append(self._entered(operation, frames))

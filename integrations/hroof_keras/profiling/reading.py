@@ -162,15 +162,5 @@ def _alike(event: Event) -> Hashable:
 
 
 def _timed(step: int, work: Counted, event: Event, own: int, origin: int) -> Timed:
-    return Timed(
-        step=step,
-        phase=work.phase,
-        layer=work.layer,
-        recompute=work.recompute,
-        is_sum=work.is_sum,
-        op=work.op,
-        signature=work.signature,
-        start=(event.start - origin) / 1e9,
-        duration=own / 1e9,
-        thread=event.thread,
-    )
+    start = (event.start - origin) / 1e9
+    return Timed.like(work, step=step, start=start, duration=own / 1e9, thread=event.thread)

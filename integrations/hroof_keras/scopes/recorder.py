@@ -18,6 +18,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from hroof_keras.patching import Patches
 from hroof_keras.private import runtime as private
 from hroof_keras.scopes.layers import LayerMap, Mark
 
@@ -47,7 +48,7 @@ class Recorder:
     def __init__(self, layers: LayerMap) -> None:
         self.layers = layers
         self._local = threading.local()
-        self._undo: list[Callable[[], None]] = []
+        self._patches = Patches()
 
     def start(self) -> None:
         """Watch from now on.
@@ -61,33 +62,22 @@ class Recorder:
             if Recorder._attached is not None:
                 raise RuntimeError("another hroof recorder is attached")
             Recorder._attached = self
-            self._replace(keras.Operation, "__call__", self._operation_call)
-            self._replace(keras.losses.Loss, "__call__", self._loss_call)
+            self._patches.replace(keras.Operation, "__call__", self._operation_call)
+            self._patches.replace(keras.losses.Loss, "__call__", self._loss_call)
             if "rematerialized_call" in vars(keras.Operation):
-                self._replace(keras.Operation, "rematerialized_call", self._rematerialized_call)
+                self._patches.replace(
+                    keras.Operation, "rematerialized_call", self._rematerialized_call
+                )
             for kind in private.optimizer_classes():
-                self._replace(kind, "apply", self._optimizer_apply)
+                self._patches.replace(kind, "apply", self._optimizer_apply)
 
     def stop(self) -> None:
         """Put everything back as it was; safe to call twice."""
         with Recorder._lock:
             if Recorder._attached is not self:
                 return
-            while self._undo:
-                self._undo.pop()()
+            self._patches.undo()
             Recorder._attached = None
-
-    def _replace(self, kind: type, name: str, wrap: Callable[[Any], Any]) -> None:
-        original = vars(kind)[name]
-        wrapper = wrap(original)
-        setattr(kind, name, wrapper)
-
-        def restore() -> None:
-            # Somebody else may have wrapped the wrapper; it then only passes calls on.
-            if vars(kind).get(name) is wrapper:
-                setattr(kind, name, original)
-
-        self._undo.append(restore)
 
     # --- Wrappers: their own names are as few as can be, for they show in tracebacks ---
 

@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from hroof.ceilings import host  # noqa: E402
+from hroof.ceilings import host, products  # noqa: E402
 from hroof.ceilings.sizes import Windows, WorkingSets  # noqa: E402
 from hroof.integration import CeilingKernel  # noqa: E402
 from hroof.units import MemoryLevel, Pipe, Precision  # noqa: E402
@@ -127,7 +127,7 @@ def test_sustained_work_is_many_calls_without_a_pause(monkeypatch: pytest.Monkey
     seconds = iter([10.0, 10.05])
     monkeypatch.setattr(time, "perf_counter", lambda: next(seconds))
     calls: list[int] = []
-    call, work = ceilings_cpu_peaks.sustained(plain(7.0, calls)).prepare()
+    call, work = products.sustained(plain(7.0, calls)).prepare()
     calls.clear()
     call()
     assert len(calls) == 5  # a quarter of a second, 50 ms each
@@ -137,11 +137,11 @@ def test_sustained_work_is_many_calls_without_a_pause(monkeypatch: pytest.Monkey
 def test_one_long_call_is_sustained_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = iter([0.0, 3.0])
     monkeypatch.setattr(time, "perf_counter", lambda: next(seconds))
-    assert ceilings_cpu_peaks.sustained(plain(7.0, [])).prepare()[1] == 7.0
+    assert products.sustained(plain(7.0, [])).prepare()[1] == 7.0
 
 
 def test_sustained_rates_stand_beside_their_ceiling() -> None:
-    kernel = ceilings_cpu_peaks.sustained(plain(1.0, []))
+    kernel = products.sustained(plain(1.0, []))
     assert (kernel.variant, kernel.name, kernel.pipe) == (
         "sustained",
         "mm 8 sustained",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -197,3 +198,16 @@ def test_a_share_scales_work_and_nothing_else() -> None:
     row = {"flop_x": 4.0, "bytes_l1": 2.0, "duration": 1.0, "step": 3, "launches": 1.0, "op": "a"}
     half = {"flop_x": 2.0, "bytes_l1": 1.0, "duration": 0.5, "step": 3, "launches": 0.5, "op": "a"}
     assert scaled(row, 0.5) == half and scaled(row, 1.0) == row
+
+
+def test_counted_work_that_nothing_timed_has_rows_without_time(layers: Labels) -> None:
+    works = [counted(timed()), counted(timed("aten::add", Phase.BACKWARD, layer=2))]
+    rows = Table(lambda: layers, {}, lambda op: None, lambda signature: ()).untimed_rows(works)
+    Profile.from_rows(rows)
+    assert [(row["layer"], row["op"], row["phase"]) for row in rows] == [
+        ("0", "aten::mm", "forward"),
+        ("1", "aten::add", "backward"),
+    ]
+    assert [row[FLOP] for row in rows] == [60.0, 60.0]
+    assert {row["source_time"] for row in rows} == {"missing"}
+    assert all(math.isnan(row["duration"]) and math.isnan(row["start"]) for row in rows)

@@ -9,7 +9,7 @@ import pytest
 
 tensorflow = pytest.importorskip("tensorflow")
 
-from hroof.ceilings import host  # noqa: E402
+from hroof.ceilings import host, products  # noqa: E402
 from hroof.ceilings.host import Cache  # noqa: E402
 from hroof.ceilings.sizes import Windows, WorkingSets  # noqa: E402
 from hroof.integration import CeilingKernel, Device  # noqa: E402
@@ -46,8 +46,8 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ceilings_dram, "_TRAFFIC", 1.0)
     monkeypatch.setattr(ceilings_peaks, "_FLOP", 1.0)
     monkeypatch.setattr(ceilings_peaks, "_CHAIN_FLOP", {Precision.FP32: 1.0, Precision.FP64: 1.0})
-    monkeypatch.setattr(ceilings_peaks, "_CUBES", (32, 48, 64))
-    monkeypatch.setattr(ceilings_peaks, "_SUSTAIN", 0.0)
+    monkeypatch.setattr(products, "_CUBES", (32, 48, 64))
+    monkeypatch.setattr(products, "_SUSTAIN", 0.0)
     monkeypatch.setattr(ceilings_peaks, "is_offered", lambda p: p is Precision.BF16)
     monkeypatch.setattr(ceilings_integers, "_CUBES", (32,))
     monkeypatch.setattr(ceilings_integers, "_probe", lambda: 1e12)

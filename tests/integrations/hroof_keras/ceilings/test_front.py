@@ -15,7 +15,13 @@ tensorflow = pytest.importorskip("tensorflow")
 pytest.importorskip("keras")
 
 import hroof_keras  # noqa: E402
-from hroof.ceilings import Plan, cache, host, measure  # noqa: E402
+from hroof.ceilings import (  # noqa: E402
+    Plan,
+    cache,
+    host,
+    measure,
+    products,
+)
 from hroof.ceilings.host import Cache  # noqa: E402
 from hroof.cli import show  # noqa: E402
 from hroof.errors import MissingError  # noqa: E402
@@ -242,8 +248,8 @@ def test_the_suite_measures_this_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ceilings_cpu, "_TRAFFIC", dict.fromkeys(MemoryLevel, 1e6))
     monkeypatch.setattr(ceilings_dram, "_TRAFFIC", 1e6)
     monkeypatch.setattr(ceilings_peaks, "_FLOP", 1.0)
-    monkeypatch.setattr(ceilings_peaks, "_CUBES", (32, 48, 64))
-    monkeypatch.setattr(ceilings_peaks, "_SUSTAIN", 0.0)
+    monkeypatch.setattr(products, "_CUBES", (32, 48, 64))
+    monkeypatch.setattr(products, "_SUSTAIN", 0.0)
     monkeypatch.setattr(ceilings_peaks, "is_offered", lambda p: p is Precision.BF16)
     integration: Any = SimpleNamespace(
         FRAMEWORK="keras",

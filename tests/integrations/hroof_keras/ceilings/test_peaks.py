@@ -10,7 +10,7 @@ import pytest
 
 tensorflow = pytest.importorskip("tensorflow")
 
-from hroof.ceilings import host  # noqa: E402
+from hroof.ceilings import host, products  # noqa: E402
 from hroof.integration import CeilingKernel  # noqa: E402
 from hroof.units import Pipe, Precision  # noqa: E402
 from hroof_keras.ceilings import integers as ceilings_integers  # noqa: E402
@@ -99,8 +99,8 @@ def test_random_values_leave_the_random_state_alone() -> None:
 
 
 def test_cubes_grow_with_the_threads() -> None:
-    assert ceilings_peaks.cubes(1) == ceilings_peaks.cubes(8) == (512, 768, 1024)
-    assert ceilings_peaks.cubes(64) == (2048, 3072, 4096)
+    assert products.cubes(1) == products.cubes(8) == (512, 768, 1024)
+    assert products.cubes(64) == (2048, 3072, 4096)
 
 
 def test_a_sustained_product_runs_without_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +108,7 @@ def test_a_sustained_product_runs_without_a_pause(monkeypatch: pytest.MonkeyPatc
     plain = CeilingKernel("some", "peak", lambda: ((lambda: calls.append(1)), 5.0), note="Counted.")
     readings = iter((0.0, 0.125))
     monkeypatch.setattr("time.perf_counter", lambda: next(readings))
-    kernel = ceilings_peaks.sustained(plain)
+    kernel = products.sustained(plain)
     call, work = kernel.prepare()
     call()
     assert (work, len(calls)) == (10.0, 4)
@@ -176,7 +176,7 @@ def test_chains_without_fma_are_a_rate_beside_the_ceiling(offered: list[CeilingK
 
 @pytest.mark.parametrize(("rate", "software"), [(6e9, True), (24.9e9, True), (25e9, False)])
 def test_a_format_far_below_fp32_runs_in_software(rate: float, software: bool) -> None:
-    assert ceilings_peaks.is_software(rate, 100e9) is software
+    assert products.is_software(rate, 100e9) is software
 
 
 def test_a_known_instruction_set_needs_no_probe(monkeypatch: pytest.MonkeyPatch) -> None:
