@@ -36,6 +36,11 @@ MODELS: dict[str, Callable[..., models.Workload]] = {
 SKIP, STEPS = 2, 2
 
 
+@pytest.fixture(autouse=True, scope="module")
+def torch_is_measured() -> None:
+    """Keras is imported here on purpose: which of the two measures is for regions to find out."""
+
+
 @pytest.fixture(autouse=True)
 def torch_measures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Regions are captured by the PyTorch integration, whatever else is imported."""
