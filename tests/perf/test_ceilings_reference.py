@@ -34,6 +34,7 @@ SECONDS = float(os.environ.get("HROOF_SECONDS", "0.4"))
 PART = 0.05
 """Seconds at a time: one program after the other, so that both meet the same clock and the same neighbours."""
 LOW, HIGH = 0.8, 1.08
+LOOKS, KEPT = 3, 3
 QUIET = 0.9
 """Share of the time in which this thread must have had a core; on a busier machine a low ratio means nothing."""
 FREE = ("matrix bf16", "matrix int8")
@@ -174,12 +175,13 @@ def contests(device: Device) -> Iterable[Contest]:
 
 
 def narrowed(contest: Contest) -> None:
-    """Keep the two best candidates after a first look, so that the rounds go to them."""
-    rates = {
-        name: sample(call, work, seconds=PART, clock=time.perf_counter).best
-        for name, (call, work) in contest.calls.items()
-    }
-    kept = sorted(rates, key=lambda name: -rates[name])[:2]
+    """Keep the best candidates after a first look, so that the rounds go to them; a look can be disturbed."""
+    rates = dict.fromkeys(contest.calls, 0.0)
+    for _ in range(LOOKS):
+        for name, (call, work) in contest.calls.items():
+            seen = sample(call, work, seconds=PART, clock=time.perf_counter).best
+            rates[name] = max(rates[name], seen)
+    kept = sorted(rates, key=lambda name: -rates[name])[:KEPT]
     contest.calls = {name: contest.calls[name] for name in kept}
 
 

@@ -46,11 +46,15 @@ def little(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("passes", [1, 8, 16])
-def test_a_fold_reads_every_value_once(passes: int) -> None:
-    shape = Fold(passes)
+@pytest.mark.parametrize(("slices", "joined"), [(9, 6.0), (27, 42.0)])
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_fold_reads_every_value_once(
+    passes: int, slices: int, joined: float, apart: bool
+) -> None:
+    """Three ones become 1 · 1 + 1 = 2, three of those 2 · 2 + 2 = 6, three of those 6 · 6 + 6 = 42."""
+    shape = Fold(passes, slices, apart)
     x = torch.ones(2, 3, 2 * shape.block)
-    # 1 · 1 + 1 = 2 three times, then 2 · 2 + 2 = 6: nine values become 6.
-    assert torch.equal(shape.function()(x), torch.full((2, 3), 6.0 * 2 * shape.block / 9))
+    assert torch.equal(shape.function()(x), torch.full((2, 3), joined * 2 * shape.block / slices))
     for place in (0, shape.block - 1, 2 * shape.block - 1):
         changed = x.clone()
         changed[0, 0, place] = 2.0
