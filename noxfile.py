@@ -115,7 +115,7 @@ def nvrtc(session: nox.Session) -> None:
     """The kernels that measure a GPU, compiled for real; it needs no GPU for that."""
     session.install(_pin("torch"))
     _install(session, "-e", ".", *_group("test"), "nvidia-cuda-nvrtc-cu12")
-    test = "tests/integrations/hroof_torch/cuda/test_nvrtc.py"
+    test = "tests/integrations/hroof_torch/ceilings/cuda/test_nvrtc.py"
     session.run("python", "-m", "pytest", test, *session.posargs)
 
 

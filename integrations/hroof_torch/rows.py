@@ -76,6 +76,7 @@ class Trace:
         unlinked: Device work whose op is not in the trace.
         steps: (start, end) of each step in nanoseconds.
         origin: Nanoseconds of second 0.
+        loading: (start, end) of each call that fetches a batch from a loader, in nanoseconds.
     """
 
     ops: list[Timed]
@@ -83,6 +84,7 @@ class Trace:
     unlinked: list[Event]
     steps: list[tuple[int, int]]
     origin: int
+    loading: list[tuple[int, int]] = field(default_factory=list)
 
 
 class Reader:
@@ -98,6 +100,7 @@ class Reader:
         self.begins: list[int] = []
         self.ends: list[int] = []
         self.graph_spans: list[tuple[int, int]] = []
+        self.loading: list[tuple[int, int]] = []
 
     def thread(self, events: Sequence[Event]) -> None:
         """Read one thread's CPU events, sorted by start (outer before inner)."""
@@ -131,6 +134,7 @@ class Reader:
             body = _inherit(above, in_body=True)
             return self._op(event, body, COMPILED_OP) if name == _COMPILED_BACKWARD else body
         if name.startswith("enumerate(DataLoader)"):
+            self.loading.append((event.start, event.end))
             return _inherit(above, phase=above.phase or Phase.DATA)
         if name.startswith("Optimizer.zero_grad"):
             return _inherit(above, phase=above.phase or Phase.OPTIMIZER)
@@ -238,7 +242,8 @@ def read_trace(events: Iterable[Event], is_composite: IsComposite) -> Trace:
     gaps = _Gaps(reader.markers)
     steps = list(_steps(marks, reader.begins, reader.ends))
     ops = [_timed(item, reader, gaps, steps, origin) for item in found]
-    return Trace(ops, [item.device_work for item in found], unlinked, steps, origin)
+    work = [item.device_work for item in found]
+    return Trace(ops, work, unlinked, steps, origin, reader.loading)
 
 
 def _steps(

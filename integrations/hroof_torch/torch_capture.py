@@ -269,15 +269,10 @@ class TorchCapture:
         return self._recounting.work(op)
 
     def _describe(self, table: Table, trace: Trace | None, device: Device) -> dict[str, Any]:
-        steps = trace.steps if trace is not None else []
-        walls = [
-            {"step": number, "wall": (end - start) / 1e9}
-            for number, (start, end) in enumerate(steps)
-        ]
         return {
             **described(self._region, self._layers, device),
             "device": table.device,
-            "steps": walls,
+            "steps": [] if trace is None else _steps(trace),
             "how": HOW,
             "counting": self._how_counted(),
             "warnings": self._warnings(trace),
@@ -307,6 +302,18 @@ class TorchCapture:
         if self._finder.optimizer_steps and not getattr(self._region, "explicit", False):
             found.append(STEPS_FOUND)
         return found
+
+
+def _steps(trace: Trace) -> list[dict[str, Any]]:
+    """Wall time of each step and, where the program asks a loader for its batches, how long it waits for them."""
+    found: list[dict[str, Any]] = [
+        {"step": number, "wall": (end - start) / 1e9}
+        for number, (start, end) in enumerate(trace.steps)
+    ]
+    for step, (begin, end) in zip(found, trace.steps if trace.loading else [], strict=False):
+        waits = (stop - start for start, stop in trace.loading if begin <= start < end)
+        step["loading"] = sum(waits) / 1e9
+    return found
 
 
 def _unjoined_regions(trace: Trace | None) -> list[str]:

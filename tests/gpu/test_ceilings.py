@@ -17,7 +17,8 @@ from hroof.ceilings import datasheets, measure
 from hroof.integration import load
 from hroof.machine import Ceiling, Machine
 from hroof.units import MemoryLevel, Pipe, Precision, percent, si
-from hroof_torch import ceilings, ceilings_cuda_program
+from hroof_torch import ceilings
+from hroof_torch.ceilings.cuda import program as ceilings_cuda_program
 
 pytestmark = [
     pytest.mark.gpu,
@@ -153,7 +154,7 @@ def test_clocks_are_told_for_compute_kernels(machine: Machine) -> None:
 
 
 def test_counted_cycles_and_nvml_agree_on_the_clock() -> None:
-    from hroof_torch import ceilings_cuda
+    from hroof_torch.ceilings.cuda import kernels as ceilings_cuda
 
     device = ceilings.device("cuda:0")
     (kernel,) = [k for k in ceilings.ceiling_kernels(device) if k.name == "fma_f32 chains"]

@@ -24,7 +24,8 @@ from hroof.ceilings.sampling import sample  # noqa: E402
 from hroof.ceilings.sizes import dram_windows, working_sets  # noqa: E402
 from hroof.integration import CeilingKernel, Device  # noqa: E402
 from hroof.units import MemoryLevel, Pipe, Precision  # noqa: E402
-from hroof_torch import ceilings, ceilings_cpu  # noqa: E402
+from hroof_torch import ceilings  # noqa: E402
+from hroof_torch.ceilings.cpu import kernels as ceilings_cpu  # noqa: E402
 
 pytestmark = pytest.mark.perf
 

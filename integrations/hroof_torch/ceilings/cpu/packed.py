@@ -9,7 +9,7 @@ import torch
 
 from hroof.integration import CeilingKernel
 from hroof.units import Pipe, Precision
-from hroof_torch.ceilings_cpu_peaks import Prepared, random_values, without_autocast
+from hroof_torch.ceilings.cpu.peaks import Prepared, random_values, without_autocast
 
 _CHANNELS, _SIDE, _KERNEL = 256, 14, 3
 _IMAGES = 8

@@ -17,8 +17,8 @@ import torch
 from hroof.errors import MissingError
 from hroof.integration import CeilingKernel, Device
 from hroof.units import MemoryLevel
-from hroof_torch.ceilings_cuda_program import Launcher
-from hroof_torch.ceilings_cuda_timing import BATCH, Launch, Prepared, Timer
+from hroof_torch.ceilings.cuda.program import Launcher
+from hroof_torch.ceilings.cuda.timing import BATCH, Launch, Prepared, Timer
 
 KIB = 1024
 GRANULE = 16 * KIB

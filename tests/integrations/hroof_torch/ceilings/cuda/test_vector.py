@@ -12,8 +12,8 @@ torch = pytest.importorskip("torch")
 
 from hroof.integration import Device  # noqa: E402
 from hroof.units import Pipe, Precision  # noqa: E402
-from hroof_torch import ceilings_cuda_vector as vector  # noqa: E402
-from hroof_torch.ceilings_cuda_program import source  # noqa: E402
+from hroof_torch.ceilings.cuda import vector  # noqa: E402
+from hroof_torch.ceilings.cuda.program import source  # noqa: E402
 
 BY_KERNEL = {chain.kernel: chain for chain in vector.CHAINS}
 SCATTERED = np.random.default_rng(0).integers(0, 2**64, 1000, dtype=np.uint64)

@@ -14,8 +14,8 @@ import torch
 from hroof.ceilings.sizes import WorkingSets
 from hroof.integration import CeilingKernel
 from hroof.units import MemoryLevel, Pipe, Precision
-from hroof_torch.ceilings_cpu_compiler import Compiled, Kernel, Workshop, evidence
-from hroof_torch.ceilings_cpu_peaks import Prepared, random_values
+from hroof_torch.ceilings.cpu.compiler import Compiled, Kernel, Workshop, evidence
+from hroof_torch.ceilings.cpu.peaks import Prepared, random_values
 
 __all__ = [
     "SWEPT",

@@ -12,12 +12,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from hroof.integration import Device  # noqa: E402
-from hroof_torch import (  # noqa: E402
-    ceilings,
-    ceilings_cuda_memory,
-    ceilings_cuda_timing,
-    ceilings_cuda_vector,
-)
+from hroof_torch import ceilings  # noqa: E402
+from hroof_torch.ceilings.cuda import memory as ceilings_cuda_memory  # noqa: E402
+from hroof_torch.ceilings.cuda import timing as ceilings_cuda_timing  # noqa: E402
+from hroof_torch.ceilings.cuda import vector as ceilings_cuda_vector  # noqa: E402
 
 
 def properties(major: int = 9, minor: int = 0, **more: Any) -> SimpleNamespace:

@@ -13,10 +13,10 @@ from hroof.ceilings.host import caches_of
 from hroof.ceilings.sizes import Windows, WorkingSets, dram_windows, working_sets
 from hroof.integration import CeilingKernel, Device
 from hroof.units import MemoryLevel, Precision
-from hroof_torch import ceilings_cpu_compiled as compiled
-from hroof_torch.ceilings_cpu_compiled import Workshop
-from hroof_torch.ceilings_cpu_packed import packed_kernels
-from hroof_torch.ceilings_cpu_peaks import Prepared, is_offered, peak_kernels, random_values
+from hroof_torch.ceilings.cpu import compiled
+from hroof_torch.ceilings.cpu.compiled import Workshop
+from hroof_torch.ceilings.cpu.packed import packed_kernels
+from hroof_torch.ceilings.cpu.peaks import Prepared, is_offered, peak_kernels, random_values
 
 _TRAFFIC = 32e6
 """Bytes per thread and call: long against the dispatch of one op."""

@@ -10,15 +10,15 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from hroof.integration import CeilingKernel, Device
-from hroof_torch.ceilings_cuda_memory import (
+from hroof_torch.ceilings.cuda.memory import (
     free_memory,
     multiprocessors,
     random_values,
     whole_window,
     window_kernel,
 )
-from hroof_torch.ceilings_cuda_program import obstacle
-from hroof_torch.ceilings_cuda_timing import Prepared, Timer
+from hroof_torch.ceilings.cuda.program import obstacle
+from hroof_torch.ceilings.cuda.timing import Prepared, Timer
 
 _FLOAT = 4
 _SHARE_OF_FREE = 2

@@ -11,8 +11,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from hroof_torch import ceilings_cuda_nvml as nvml  # noqa: E402
-from hroof_torch.ceilings_cuda_nvml import Look  # noqa: E402
+from hroof_torch.ceilings.cuda import nvml  # noqa: E402
+from hroof_torch.ceilings.cuda.nvml import Look  # noqa: E402
 
 NOT_SUPPORTED = 3
 

@@ -11,10 +11,10 @@ torch = pytest.importorskip("torch")
 
 from hroof.integration import CeilingKernel, Device  # noqa: E402
 from hroof.units import Pipe, Precision  # noqa: E402
-from hroof_torch import ceilings_cuda_products as products  # noqa: E402
 from hroof_torch.ceilings import float32_switches  # noqa: E402
-from hroof_torch.ceilings_cuda_memory import random_values  # noqa: E402
-from hroof_torch.ceilings_cuda_products import SHAPES, Shape, Trial  # noqa: E402
+from hroof_torch.ceilings.cuda import products  # noqa: E402
+from hroof_torch.ceilings.cuda.memory import random_values  # noqa: E402
+from hroof_torch.ceilings.cuda.products import SHAPES, Shape, Trial  # noqa: E402
 
 GIB = 1024**3
 FAST = SHAPES[5]

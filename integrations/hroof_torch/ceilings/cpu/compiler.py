@@ -22,7 +22,7 @@ from typing import Any, Literal
 import torch
 
 from hroof.ceilings import host
-from hroof_torch.ceilings_cpu_peaks import without_autocast
+from hroof_torch.ceilings.cpu.peaks import without_autocast
 
 Kernel = Callable[..., torch.Tensor]
 

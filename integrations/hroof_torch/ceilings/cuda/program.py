@@ -1,4 +1,4 @@
-"""The kernels of ``ceilings_cuda.cu``, compiled for a device when the first one is needed.
+"""The kernels of ``kernels.cu``, compiled for a device when the first one is needed.
 
 Not run on a GPU so far; that every kernel compiles to the instructions it counts is tested without one.
 """
@@ -14,9 +14,9 @@ import torch
 
 from hroof.errors import MissingError
 from hroof.integration import Device
-from hroof_torch import nvrtc
+from hroof_torch.ceilings.cuda import nvrtc
 
-_SOURCE = Path(__file__).with_name("ceilings_cuda.cu")
+_SOURCE = Path(__file__).with_name("kernels.cu")
 
 
 def source() -> str:

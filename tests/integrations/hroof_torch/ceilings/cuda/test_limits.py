@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("torch")
 
 from hroof.units import MemoryLevel, Pipe, Precision
-from hroof_torch.ceilings_cuda_limits import per_cycle
+from hroof_torch.ceilings.cuda.limits import per_cycle
 
 NAMES = {f"{pipe}_{precision}" for pipe, precision in product(Pipe, Precision)} | set(MemoryLevel)
 

@@ -19,14 +19,12 @@ from hroof.counters import CLOCK  # noqa: E402
 from hroof.errors import MissingError  # noqa: E402
 from hroof.integration import CeilingKernel, Device  # noqa: E402
 from hroof.units import MemoryLevel, Pipe, Precision  # noqa: E402
-from hroof_torch import (  # noqa: E402
-    ceilings,
-    ceilings_cuda,
-    ceilings_cuda_nvml,
-    ceilings_cuda_products,
-)
-from hroof_torch.ceilings_cuda_nvml import Look  # noqa: E402
-from hroof_torch.ceilings_cuda_products import Shape, Trial  # noqa: E402
+from hroof_torch import ceilings  # noqa: E402
+from hroof_torch.ceilings.cuda import kernels as ceilings_cuda  # noqa: E402
+from hroof_torch.ceilings.cuda import nvml as ceilings_cuda_nvml  # noqa: E402
+from hroof_torch.ceilings.cuda import products as ceilings_cuda_products  # noqa: E402
+from hroof_torch.ceilings.cuda.nvml import Look  # noqa: E402
+from hroof_torch.ceilings.cuda.products import Shape, Trial  # noqa: E402
 
 L1, L2, L3, DRAM = MemoryLevel
 NO_NVRTC = MissingError("NVRTC was not found.", "Install it.")

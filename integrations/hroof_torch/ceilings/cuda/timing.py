@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from hroof_torch.ceilings_cuda_nvml import Gpu, Look
+from hroof_torch.ceilings.cuda.nvml import Gpu, Look
 
 Launch = Callable[[], Any]
 Prepared = tuple[Callable[[], object], float]

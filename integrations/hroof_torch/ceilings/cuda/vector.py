@@ -15,9 +15,9 @@ import torch
 
 from hroof.integration import CeilingKernel, Device
 from hroof.units import Pipe, Precision
-from hroof_torch.ceilings_cuda_memory import multiprocessors
-from hroof_torch.ceilings_cuda_program import Launcher, capability
-from hroof_torch.ceilings_cuda_timing import Prepared, Timer
+from hroof_torch.ceilings.cuda.memory import multiprocessors
+from hroof_torch.ceilings.cuda.program import Launcher, capability
+from hroof_torch.ceilings.cuda.timing import Prepared, Timer
 
 _BLOCKS_PER_UNIT, _THREADS = 2, 512
 _CHAINS, _STEPS = 8, 16

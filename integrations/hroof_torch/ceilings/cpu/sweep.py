@@ -9,9 +9,9 @@ import torch
 from hroof.ceilings.sweep import caches_per_thread
 from hroof.integration import CeilingKernel, Device
 from hroof.units import MemoryLevel
-from hroof_torch.ceilings_cpu import is_compiled_for
-from hroof_torch.ceilings_cpu_compiled import SWEPT, Compiled, Workshop, fold, folds
-from hroof_torch.ceilings_cpu_peaks import Prepared
+from hroof_torch.ceilings.cpu.compiled import SWEPT, Compiled, Workshop, fold, folds
+from hroof_torch.ceilings.cpu.kernels import is_compiled_for
+from hroof_torch.ceilings.cpu.peaks import Prepared
 
 _TRAFFIC = 32e6
 """Bytes per thread and call: long against the dispatch of one op."""

@@ -15,9 +15,9 @@ import torch
 from hroof.counters import CLOCK
 from hroof.integration import CeilingKernel, Device
 from hroof.units import MemoryLevel
-from hroof_torch import ceilings_cuda_nvml as nvml
-from hroof_torch.ceilings_cuda_limits import per_cycle
-from hroof_torch.ceilings_cuda_memory import (
+from hroof_torch.ceilings.cuda import nvml
+from hroof_torch.ceilings.cuda.limits import per_cycle
+from hroof_torch.ceilings.cuda.memory import (
     L1_SIZES,
     copies,
     free_memory,
@@ -26,10 +26,10 @@ from hroof_torch.ceilings_cuda_memory import (
     memory_kernels,
     refused_l1,
 )
-from hroof_torch.ceilings_cuda_products import product_kernels
-from hroof_torch.ceilings_cuda_program import capability, obstacle
-from hroof_torch.ceilings_cuda_timing import Prepared, Timer
-from hroof_torch.ceilings_cuda_vector import Clocks, vector_kernels
+from hroof_torch.ceilings.cuda.products import product_kernels
+from hroof_torch.ceilings.cuda.program import capability, obstacle
+from hroof_torch.ceilings.cuda.timing import Prepared, Timer
+from hroof_torch.ceilings.cuda.vector import Clocks, vector_kernels
 
 _LAUNCHES = 1000
 

@@ -20,9 +20,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from hroof.errors import MissingError  # noqa: E402
-from hroof_torch import nvrtc  # noqa: E402
-from hroof_torch.ceilings_cuda_program import source  # noqa: E402
-from hroof_torch.ceilings_cuda_vector import CHAINS  # noqa: E402
+from hroof_torch.ceilings.cuda import nvrtc  # noqa: E402
+from hroof_torch.ceilings.cuda.program import source  # noqa: E402
+from hroof_torch.ceilings.cuda.vector import CHAINS  # noqa: E402
 
 OUT_OF_MEMORY = 2
 COMPILATION = 6

@@ -11,8 +11,9 @@ torch = pytest.importorskip("torch")
 
 from hroof.errors import MissingError  # noqa: E402
 from hroof.integration import CeilingKernel, Device  # noqa: E402
-from hroof_torch import ceilings, ceilings_cuda_memory  # noqa: E402
-from hroof_torch import ceilings_cuda_sweep as sweep  # noqa: E402
+from hroof_torch import ceilings  # noqa: E402
+from hroof_torch.ceilings.cuda import memory as ceilings_cuda_memory  # noqa: E402
+from hroof_torch.ceilings.cuda import sweep  # noqa: E402
 
 KIB, MIB = 1024, 1024**2
 

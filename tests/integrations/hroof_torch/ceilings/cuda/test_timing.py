@@ -9,8 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from hroof_torch import ceilings_cuda_timing as timing  # noqa: E402
-from hroof_torch.ceilings_cuda_nvml import Look  # noqa: E402
+from hroof_torch.ceilings.cuda import timing  # noqa: E402
+from hroof_torch.ceilings.cuda.nvml import Look  # noqa: E402
 
 WARM_UP, LONGEST = 0.1, 0.5
 

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 from hroof.errors import MissingError  # noqa: E402
 from hroof.integration import CeilingKernel, Device  # noqa: E402
 from hroof.units import MemoryLevel  # noqa: E402
-from hroof_torch import ceilings_cuda_memory as memory  # noqa: E402
+from hroof_torch.ceilings.cuda import memory  # noqa: E402
 
 L1, L2, L3, DRAM = MemoryLevel
 KIB, MIB, GIB = 1024, 1024**2, 1024**3

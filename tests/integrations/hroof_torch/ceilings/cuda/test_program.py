@@ -13,8 +13,7 @@ torch = pytest.importorskip("torch")
 
 from hroof.errors import MissingError  # noqa: E402
 from hroof.integration import Device  # noqa: E402
-from hroof_torch import ceilings_cuda_program as program  # noqa: E402
-from hroof_torch import nvrtc  # noqa: E402
+from hroof_torch.ceilings.cuda import nvrtc, program  # noqa: E402
 
 
 def missing(fact: str) -> Callable[[], Any]:
@@ -124,7 +123,7 @@ def test_a_program_is_loaded_in_the_context_of_its_device(cuda: Cuda) -> None:
     program.load("cuda:1", (9, 0))
     assert cuda.done == [
         ("synchronize", "cuda:1", "cuda:1"),
-        ("compile", (9, 0), "ceilings_cuda.cu"),
+        ("compile", (9, 0), "kernels.cu"),
         ("load", b"image", "cuda:1"),
     ]
     assert cuda.current == "cuda:0"

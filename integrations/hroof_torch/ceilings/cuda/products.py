@@ -18,9 +18,9 @@ import torch
 
 from hroof.integration import CeilingKernel, Device
 from hroof.units import Pipe, Precision
-from hroof_torch.ceilings_cuda_memory import random_values
-from hroof_torch.ceilings_cuda_program import capability
-from hroof_torch.ceilings_cuda_timing import BATCH, Launch, Prepared, Timer, batch_size, elapsed
+from hroof_torch.ceilings.cuda.memory import random_values
+from hroof_torch.ceilings.cuda.program import capability
+from hroof_torch.ceilings.cuda.timing import BATCH, Launch, Prepared, Timer, batch_size, elapsed
 
 SUSTAINED = 0.2
 """Seconds of one call."""

@@ -13,13 +13,11 @@ from hroof.ceilings import host
 from hroof.errors import MissingError
 from hroof.integration import CeilingKernel, Device
 from hroof.units import MemoryLevel
-from hroof_torch import (
-    ceilings_cpu,
-    ceilings_cpu_compiler,
-    ceilings_cuda,
-    ceilings_cuda_sweep,
-    ceilings_sweep,
-)
+from hroof_torch.ceilings.cpu import compiler
+from hroof_torch.ceilings.cpu import kernels as cpu_kernels
+from hroof_torch.ceilings.cpu import sweep as cpu_sweep
+from hroof_torch.ceilings.cuda import kernels as cuda_kernels
+from hroof_torch.ceilings.cuda import sweep as cuda_sweep
 
 _VARIABLES = (
     "ATEN_CPU_CAPABILITY",
@@ -71,20 +69,20 @@ def device(name: str | None = None) -> Device:
 def ceiling_kernels(device: Device) -> Iterator[CeilingKernel]:
     """Candidate kernels for every ceiling of a device; see ``hroof.integration.Integration``."""
     if device.device == "cpu":
-        return ceilings_cpu.kernels(device)
-    return ceilings_cuda.kernels(device)
+        return cpu_kernels.kernels(device)
+    return cuda_kernels.kernels(device)
 
 
 def sweep_kernels(device: Device, sizes: Sequence[int]) -> Iterator[CeilingKernel]:
     """A kernel for each working set, all of one kind; see ``hroof.integration.Integration``."""
     if device.device == "cpu":
-        return ceilings_sweep.cpu_sweep(device, sizes)
-    return ceilings_cuda_sweep.cuda_sweep_kernels(device, sizes)
+        return cpu_sweep.cpu_sweep(device, sizes)
+    return cuda_sweep.cuda_sweep_kernels(device, sizes)
 
 
 def ceiling_facts(device: Device) -> dict[str, Any]:
-    """What a device did while its ceilings were measured; see ``ceilings_cuda.conditions``."""
-    return {} if device.device == "cpu" else ceilings_cuda.conditions(device)
+    """What a device did while its ceilings were measured; see ``cuda_kernels.conditions``."""
+    return {} if device.device == "cpu" else cuda_kernels.conditions(device)
 
 
 def _devices() -> list[str]:
@@ -113,7 +111,7 @@ def _cpu() -> Device:
         "denormals": "flushed" if _flushes_denormals() else "kept",
         "cpu": model,
         "capability": torch.backends.cpu.get_cpu_capability(),
-        "compiler": ceilings_cpu_compiler.compiler(),
+        "compiler": compiler.compiler(),
         "matrix_unit": matrix_unit,
         "caches": [host.cache_fact(cache) for cache in caches],
         "cache_source": source,
@@ -127,7 +125,7 @@ def _cpu() -> Device:
 def _cuda(index: int, properties: Any) -> Device:
     """Describe a GPU by ``torch.cuda.get_device_properties``."""
     l2 = int(getattr(properties, "L2_cache_size", 0))
-    facts = {**ceilings_cuda.facts(properties), "cpu": host.cpu_model(), **_settings()}
+    facts = {**cuda_kernels.facts(properties), "cpu": host.cpu_model(), **_settings()}
     caches = {MemoryLevel.L2: l2} if l2 else {}
     return Device(f"cuda:{index}", properties.name, caches, shared_pipes=False, facts=facts)
 

@@ -1,0 +1,1 @@
+"""Kernels that measure a CPU."""

@@ -1,0 +1,1 @@
+"""Kernels that measure a CUDA device, and what is known of it."""
