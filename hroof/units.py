@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from enum import StrEnum
@@ -81,7 +82,7 @@ _PREFIXES = {prefix: exponent for exponent, prefix in _BY_EXPONENT.items()} | {
 # A comma only separates thousands: "1,5 GB" is refused, not read as 15 GB.
 _QUANTITY = re.compile(
     r"\s*([-+]?(?:\d{1,3}(?:,\d{3})+|\d+|(?=\.\d))(?:\.\d*)?)(?:[eE]([-+]?\d{1,4}))?"
-    r"\s*([kMGTPEmuµ\u03bcn]?)(?:s|B|FLOP|B/s|FLOP/s|Hz|OP|OP/s)?\s*",
+    r"\s*([kMGTPEmuµ\u03bcn]?)(s|B|FLOP|B/s|FLOP/s|Hz|OP|OP/s)?\s*",
     re.ASCII,
 )
 
@@ -138,11 +139,15 @@ def percent(share: float | None, digits: int = 1) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
-def parse(text: str) -> float:
+def parse(text: str, unit: str | None = None) -> float:
     """Read a quantity such as ``1.5 GB`` or ``20us`` into base units.
 
+    Args:
+        text: The quantity; without a unit it is in base units.
+        unit: The unit that it has to be in, empty for a plain number; None for any.
+
     Raises:
-        UsageError: The text is not a quantity.
+        UsageError: The text is not a quantity, or has another unit.
     """
     match = _QUANTITY.fullmatch(text)
     value = math.nan
@@ -150,9 +155,30 @@ def parse(text: str) -> float:
         # Shifting the decimal exponent is exact where a product would round twice.
         exponent = int(match[2] or 0) + _PREFIXES[match[3]]
         value = float(f"{match[1].replace(',', '')}e{exponent}")
-    if not math.isfinite(value):
+    if match is None or not math.isfinite(value):
         raise UsageError(
             f"{text!r} is not a quantity.",
             "Write a number and an SI unit, such as '1.5 GB' or '20us'.",
         )
+    if unit is not None and match[4] not in (None, unit):
+        raise UsageError(
+            f"{text!r} is in {match[4]}.",
+            f"Write it in {unit}, with a prefix if you like." if unit else "Write a plain number.",
+        )
     return value
+
+
+def parse_share(text: str) -> float:
+    """Read a share of one: ``5 %`` or ``0.05``.
+
+    Raises:
+        UsageError: The text is no share.
+    """
+    number_, sign, rest = text.partition("%")
+    share = math.nan
+    if not rest.strip():
+        with contextlib.suppress(UsageError):
+            share = parse(number_, "")
+    if not math.isfinite(share) or (not sign and abs(share) > 1):
+        raise UsageError(f"{text!r} is no share.", "Write a percentage, such as '5 %', or 0.05.")
+    return share / 100 if sign else share

@@ -15,7 +15,7 @@ from hroof.cli.command import Command, split_program
 from hroof.errors import HroofError, OutputError, UsageError
 from hroof.report import say
 
-VERBS = ("run", "report", "compare", "importing", "ceilings", "count", "doctor", "demo")
+VERBS = ("run", "report", "compare", "check", "importing", "ceilings", "count", "doctor", "demo")
 """Modules, in the order of the overview."""
 INTERRUPTED = 130
 BROKEN_PIPE = 141

@@ -12,7 +12,7 @@ import numpy as np
 from hroof.compare.matching import How, Pairs, layers_of, match_layers, match_names
 from hroof.compare.noise import Change, Judged, judge
 from hroof.errors import UsageError
-from hroof.roofline import Point, captured, points, undisturbed_step
+from hroof.roofline import Point, captured, points, remembering, undisturbed_step
 from hroof.roofline.grouping import group
 from hroof.units import MemoryLevel, Source
 
@@ -156,7 +156,7 @@ class Difference:
         """
         if self.base is None or self.new is None:
             return True
-        kinds = [_kind(part.point.sources.get(quantity)) for part in (self.base, self.new)]
+        kinds = [kind_of(part.point.sources.get(quantity)) for part in (self.base, self.new)]
         return kinds[0] == kinds[1] or None in kinds
 
     @property
@@ -210,6 +210,7 @@ class Comparison:
         return 0.0 if abs(rest) <= _EQUAL * scale else rest
 
 
+@remembering()
 def compare(
     base: Profile,
     new: Profile,
@@ -364,7 +365,7 @@ def _minus(base: float, new: float) -> float:
     return new - base
 
 
-def _kind(source: Source | None) -> str | None:
+def kind_of(source: Source | None) -> str | None:
     """What the numbers of a source can be compared with; None: nothing is known."""
     if source in HARDWARE:
         return "hardware"

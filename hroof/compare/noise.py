@@ -77,7 +77,7 @@ def judge(base: Sequence[float], new: Sequence[float], difference: float) -> Jud
         difference: Seconds that are shown as the difference, new − base. Both it and the difference of the medians
             have to exceed the noise: one odd step is no change.
     """
-    noise = _noise(base, new)
+    noise = apart(base, new)
     if math.isnan(noise) or math.isnan(difference):
         return Judged(Change.UNKNOWN, noise)
     moved = float(np.median(new)) - float(np.median(base))
@@ -86,8 +86,14 @@ def judge(base: Sequence[float], new: Sequence[float], difference: float) -> Jud
     return Judged(Change.FASTER if max(difference, moved) < -noise else Change.NOISE, noise)
 
 
-def _noise(base: Sequence[float], new: Sequence[float]) -> float:
-    apart = spread(base) + spread(new)
-    if math.isnan(apart):
+def apart(base: Sequence[float], new: Sequence[float]) -> float:
+    """By how much two runs of one program may differ, in seconds; NaN where one has fewer than two steps.
+
+    Args:
+        base: Seconds of each captured step.
+        new: The same of the other run.
+    """
+    both = spread(base) + spread(new)
+    if math.isnan(both):
         return math.nan
-    return max(apart, FLOOR * max(float(np.median(base)), float(np.median(new))))
+    return max(both, FLOOR * max(float(np.median(base)), float(np.median(new))))

@@ -41,7 +41,9 @@ def test_the_overview_names_every_verb(capsys: pytest.CaptureFixture[str]) -> No
     text = capsys.readouterr().out
     assert all(command.help in text for command in commands())
     names = [command.name for command in commands()]
-    assert names == ["run", "report", "compare", "import", "ceilings", "count", "doctor", "demo"]
+    assert names == [
+        "run", "report", "compare", "check", "import", "ceilings", "count", "doctor", "demo",
+    ]  # fmt: skip
     assert len(VERBS) == len(names)
 
 

@@ -1,0 +1,1 @@
+"""A checked run as text, Markdown and JSON."""

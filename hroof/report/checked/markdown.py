@@ -1,0 +1,54 @@
+"""A checked run as GitHub-flavoured Markdown: for the page of a job or a pull request."""
+
+from __future__ import annotations
+
+from hroof.budgets import Check, Row, Verdict, summary
+from hroof.budgets.summary import title
+from hroof.report import gfm
+from hroof.report.checked.cells import HEADERS, against, facts_of
+from hroof.report.checked.text import NOISE_RULE, notes, ordered
+from hroof.report.markdown import NAME, caveats, first_findings
+
+SIGNS = {
+    Verdict.OK: "✅",
+    Verdict.NOISE: "✅",
+    Verdict.OVER: "❌",
+    Verdict.UNKNOWN: "❔",
+}
+KEPT = 15
+"""From this many kept limits on they are folded away where others fail."""
+
+
+def render(found: Check) -> str:
+    """Write the summary: verdict, table, notes, what to change first, caveats.
+
+    Args:
+        found: What came out.
+    """
+    said, rows = summary(found), ordered(found)
+    parts = [
+        gfm.heading(f"{SIGNS[found.verdict]} hroof check: {against(found)}").lstrip(),
+        f"**{gfm.plain(said.text)}**\n\nWhy: {gfm.plain(said.why)}  \nNext: {gfm.plain(said.next)}\n",
+        _tables(rows),
+        gfm.bullets([gfm.plain(text) for text in notes(rows)]),
+        first_findings(found.findings),
+        caveats([*found.caveats, NOISE_RULE]),
+    ]
+    return "".join(parts)
+
+
+def _tables(rows: list[Row]) -> str:
+    """One table; where limits are missed and many are kept, these are folded away."""
+    kept = [row for row in rows if row.verdict is Verdict.OK]
+    failed = [row for row in rows if row.verdict is not Verdict.OK]
+    if not failed or len(kept) < KEPT:
+        return f"\n{_table(rows)}\n"
+    return f"\n{_table(failed)}\n{gfm.folded(f'{len(kept)} limits that are kept', _table(kept))}\n"
+
+
+def _table(rows: list[Row]) -> str:
+    return gfm.table(["", "of what", *HEADERS], [_row(row) for row in rows], 2)
+
+
+def _row(row: Row) -> list[str]:
+    return [SIGNS[row.verdict], gfm.code(title(row), NAME), *map(gfm.plain, facts_of(row))]
