@@ -146,7 +146,7 @@ def losses(tolerance: float) -> Budget:
         )
         for name in names
     ]
-    return Budget(tuple(limits), "baseline")
+    return Budget(tuple(limits), f"baseline ± {100 * tolerance:.4g} %")
 
 
 class _Reader:

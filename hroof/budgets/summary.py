@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from hroof.budgets.checking import Check, Row
 from hroof.budgets.judging import Verdict
 from hroof.findings import Verdict as Said
@@ -88,10 +86,10 @@ def _next(found: Check) -> str:
     over = found.of(Verdict.OVER)
     if not over:
         return "Collect what is missing, or take these limits out of the budget."
-    if any(row.limit.quantity.timed for row in over):
-        first = next((one for one in found.findings if one.saves > 0), None)
-        if first is not None and not math.isnan(first.saves):
-            return first.action
     if found.base is not None:
         return "hroof compare BASELINE RUN says which layers and kernels changed."
+    if any(row.limit.quantity.unit == "s" or row.limit.quantity.ceilings for row in over):
+        first = next((one for one in found.findings if one.saves > 0), None)
+        if first is not None:
+            return first.action
     return "hroof report RUN --by layer,phase says where it is spent."

@@ -17,6 +17,7 @@ from hroof.regions import marks
 from hroof.regions.choosing import Choosing
 from hroof.regions.interrupts import uninterrupted
 from hroof.regions.marks import Kind, Mark
+from hroof.regions.memory import peak_memory
 from hroof.regions.outcome import Outcome, Status, tell
 from hroof.regions.pace import Pace
 from hroof.regions.shortfall import Shortfall, steps_in_words
@@ -92,6 +93,7 @@ class Region:
     _timed: int = 0
     _blurred: bool = False
     _patience: int = 0
+    _memory: int | None = None
     _pace: Pace = field(default_factory=Pace)
     _lock: Any = field(default_factory=threading.RLock)
     _handles: list[marks.Handles] = field(default_factory=list)
@@ -311,6 +313,7 @@ class Region:
 
     def _detach(self, capture: Capture) -> None:
         """End the capture, then the mark of the last step: the capture waits for a device that is behind."""
+        self._memory = peak_memory()  # before hroof makes tables of what it has
         try:
             capture.stage(Stage.DONE)
         finally:
@@ -341,13 +344,9 @@ class Region:
         if enough and not reason:
             status = Status.COMPLETE
         if profile is not None:
-            known = {
-                "name": self.name,
-                "status": str(status),
-                "status_reason": reason,
-                "undisturbed_step": self._pace.median(),
-            }
-            profile = profile.replace(run={**profile.run, **known})
+            known = {"name": self.name, "status": str(status), "status_reason": reason}
+            cost = {"undisturbed_step": self._pace.median(), "peak_memory": self._memory}
+            profile = profile.replace(run={**profile.run, **known, **cost})
         self.outcome = Outcome(status, profile, reason)
         if self.on_end is not None:
             self.on_end(self, self.outcome)

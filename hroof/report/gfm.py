@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from hroof.report.plain import clipped, visible
 
-_MARKUP = frozenset("\\`*_[]<>|#~!&$")
-"""Characters that begin markup somewhere in a line, mathematics included."""
+_SPECIAL = re.compile(r"[\\`*\[\]<>|#~!&$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+"""What begins markup somewhere in a line, mathematics included; within a word ``_`` does not."""
 _NO_SPAN = frozenset("`|\\")
 """Characters that a code span between backticks in a table cannot hold."""
 _HARMLESS = re.compile(r"[\w .-]", re.ASCII)
@@ -26,7 +26,7 @@ def plain(text: str) -> str:
     """
     text = _MENTION.sub(rf"\1{_NO_BREAK}", visible(text))
     text = _LINK.sub(lambda match: f"{match[1] or match[3]}{_NO_BREAK}{match[2] or match[4]}", text)
-    escaped = "".join(_entity(char) if char in _MARKUP else char for char in text)
+    escaped = _SPECIAL.sub(lambda match: _entity(match[0]), text)
     return _LIST.sub(lambda match: f"{match[1]}{_entity(match[2][0])}{match[2][1:]}", escaped)
 
 

@@ -32,41 +32,44 @@ def quantity_text(quantity: Quantity, value: float, digits: int = _DIGITS) -> st
 
 
 def limit_cell(row: Row) -> str:
-    """What the number had to keep to, e.g. ``≤ 20.00 ms`` or ``≤ 21.00 ms (+5 % of 20.00 ms)``."""
-    limit, quantity = row.limit, row.limit.quantity
-    digits = _exact(row) if limit.kind is Kind.EQUALS else _DIGITS
-    bound = quantity_text(quantity, row.judged.bound, digits)
-    return f"{_SIGNS[limit.kind]} {bound}{_how(row)}"
-
-
-def _how(row: Row) -> str:
-    limit, quantity = row.limit, row.limit.quantity
+    """What the number had to keep to, e.g. ``≤ 20.00 ms``, ``= 7,504,367,616 FLOP`` or ``≤ 20.00 ms + 5 %``."""
+    limit, sign = row.limit, _SIGNS[row.limit.kind]
     if limit.kind.relative:
-        sign = "+" if limit.kind is Kind.RISE else "−"
-        before = math.nan if row.base is None else row.base.value
-        return f" ({quantity_text(quantity, before)} {sign} {percent(limit.value, 1)})"
-    return f" (± {percent(limit.tolerance, 1)})" if limit.tolerance else ""
+        start = math.nan if row.base is None else row.base.value
+        return f"{sign} {_number(row, start)}{_leeway(limit.kind, limit.value)}"
+    return f"{sign} {_number(row, limit.value)}{_leeway(limit.kind, limit.tolerance)}"
+
+
+def _leeway(kind: Kind, share: float) -> str:
+    sign = {"≤": "+", "≥": "−", "=": "±"}[_SIGNS[kind]]
+    return f" {sign} {short_percent(share)}" if share or kind.relative else ""
+
+
+def _number(row: Row, value: float) -> str:
+    """A number of a row; one that is to equal another in all its digits."""
+    quantity = row.limit.quantity
+    whole = math.isfinite(value) and value == round(value)
+    if row.limit.kind is Kind.EQUALS and whole and quantity.unit != SHARE:
+        return f"{value:,.0f} {quantity.unit}".rstrip()
+    return quantity_text(quantity, value)
+
+
+def short_percent(share: float) -> str:
+    """A share that somebody wrote, without digits that nobody wrote: ``5 %``, ``2.5 %``."""
+    return f"{100 * share:.4g} %"
 
 
 def value_cell(row: Row) -> str:
     """The number, ``≥`` before one that is only a lower bound."""
-    digits = _exact(row) if row.limit.kind is Kind.EQUALS else _DIGITS
-    text = quantity_text(row.limit.quantity, row.reading.value, digits)
+    text = _number(row, row.reading.value)
     return f"≥ {text}" if row.reading.lower else text
 
 
-def _exact(row: Row) -> int:
-    """Digits that tell a number from one that it is to equal."""
-    return 12 if row.verdict is Verdict.OVER else 6
-
-
 def noise_cell(row: Row) -> str:
-    """How far the number scatters, with the number of steps that show it."""
-    if not row.limit.quantity.timed or not math.isfinite(row.reading.value):
+    """How far the number scatters; a dash for one that does not, or where a single step says nothing."""
+    if not row.limit.quantity.timed or not math.isfinite(row.judged.noise):
         return DASH
-    steps = len(row.reading.steps)
-    noise = quantity_text(row.limit.quantity, row.judged.noise, 2)
-    return f"{noise} (n = {steps})" if steps else DASH
+    return f"± {quantity_text(row.limit.quantity, row.judged.noise, 2)}"
 
 
 def source_cell(row: Row) -> str:
@@ -76,13 +79,29 @@ def source_cell(row: Row) -> str:
 
 def verdict_cell(row: Row) -> str:
     """The verdict, and by how much a limit is missed."""
-    share = by_how_much(row) if row.verdict in (Verdict.OVER, Verdict.NOISE) else ""
-    return f"{row.verdict}, by {share}" if share else str(row.verdict)
+    if row.verdict is not Verdict.OVER:
+        return str(row.verdict)
+    share = by_how_much(row)
+    return f"over by {share}" if share else "over"
 
 
 def facts_of(row: Row) -> list[str]:
     """The cells below ``HEADERS``."""
     return [limit_cell(row), value_cell(row), noise_cell(row), source_cell(row), verdict_cell(row)]
+
+
+def noise_rule(found: Check) -> str:
+    """What noise is, and how many steps show it."""
+    count = found.profile.step_count
+    steps = f"{count} captured step{'' if count == 1 else 's'}"
+    other = "" if found.base is None else f" (of the baseline: {found.base.profile.step_count})"
+    missed = (
+        "is over budget all the same (--strict)" if found.strict else "is within noise and passes"
+    )
+    return (
+        f"Values are those of the median of {steps}{other}. Noise is how far these lie apart, of both runs where a "
+        f"limit is relative to the baseline; what misses its limit by less {missed}."
+    )
 
 
 def against(found: Check) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hroof.budgets import Check, Row, Verdict, summary
 from hroof.budgets.summary import title
 from hroof.report import gfm
-from hroof.report.checked.cells import HEADERS, against, facts_of
-from hroof.report.checked.text import NOISE_RULE, notes, ordered
+from hroof.report.checked.cells import HEADERS, against, facts_of, noise_rule
+from hroof.report.checked.text import notes, ordered
 from hroof.report.markdown import NAME, caveats, first_findings
 
 SIGNS = {
@@ -32,7 +32,7 @@ def render(found: Check) -> str:
         _tables(rows),
         gfm.bullets([gfm.plain(text) for text in notes(rows)]),
         first_findings(found.findings),
-        caveats([*found.caveats, NOISE_RULE]),
+        caveats([*found.caveats, noise_rule(found)]),
     ]
     return "".join(parts)
 
@@ -47,7 +47,7 @@ def _tables(rows: list[Row]) -> str:
 
 
 def _table(rows: list[Row]) -> str:
-    return gfm.table(["", "of what", *HEADERS], [_row(row) for row in rows], 2)
+    return gfm.table(["", "what", *HEADERS], [_row(row) for row in rows], 2)
 
 
 def _row(row: Row) -> list[str]:

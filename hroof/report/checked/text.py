@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hroof.budgets import Check, Row, Verdict, summary
 from hroof.budgets.summary import title
-from hroof.report.checked.cells import HEADERS, against, facts_of
+from hroof.report.checked.cells import HEADERS, against, facts_of, noise_rule
 from hroof.report.grid import Grid, show
 from hroof.report.page import console_for, heading, line, panel
 
@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 ORDER = (Verdict.OVER, Verdict.UNKNOWN, Verdict.NOISE, Verdict.OK)
-NOISE_RULE = (
-    "Noise is how far the captured steps lie apart; a time that misses its limit by less is within noise and passes, "
-    "unless --strict. Values are those of the median step."
-)
 
 
 def render(found: Check, *, width: int | None = None, color: bool = False) -> str:
@@ -33,8 +29,8 @@ def render(found: Check, *, width: int | None = None, color: bool = False) -> st
     console = console_for(stream, width, color)
     panel(console, f"Check: {against(found)}", summary(found))
     rows = ordered(found)
-    heading(console, f"Budget: {found.budget.name}")
-    show(console, Grid(["of what", *HEADERS], [[title(row), *facts_of(row)] for row in rows]))
+    heading(console, f"Limits: {found.budget.name}")
+    show(console, Grid(["what", *HEADERS], [[title(row), *facts_of(row)] for row in rows]))
     _notes(console, rows)
     _caveats(console, found)
     return "\n".join(text.rstrip() for text in stream.getvalue().splitlines()) + "\n"
@@ -66,5 +62,5 @@ def _notes(console: Console, rows: list[Row]) -> None:
 
 def _caveats(console: Console, found: Check) -> None:
     heading(console, "Caveats")
-    for text in [*found.caveats, NOISE_RULE]:
+    for text in [*found.caveats, noise_rule(found)]:
         line(console, f"• {text}")

@@ -216,5 +216,5 @@ def test_the_losses_of_a_baseline() -> None:
 def test_several_as_one() -> None:
     one = Budget.read({"step": {"time": {"max": 1}}}, name="a.toml")
     both = merged(one, losses(0.1))
-    assert both.name == "a.toml and baseline"
+    assert both.name == "a.toml and baseline ± 10 %"
     assert both.limits == (*one.limits, *losses(0.1).limits)
