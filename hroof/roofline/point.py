@@ -38,6 +38,7 @@ class Point:
         bounded_time: Part of ``time`` whose launches have a bound; headroom uses only this part.
         uncounted_time: Part of ``time`` whose launches have no known FLOP.
         zero_flop_launches: Launches that are known to compute nothing.
+        zero_flop_time: Part of ``time`` that these take.
         sources: Where ``time``, ``flop`` and each level come from: the worst of the group's
             launches for which it is known and not zero; missing where it is known for none.
         notes: Flags in words, e.g. a point above its roof with likely causes.
@@ -72,6 +73,7 @@ class Point:
     unsized_time: Mapping[MemoryLevel, float] = field(default_factory=dict)
     untimed_flop: float = 0.0
     untimed_bytes: Mapping[MemoryLevel, float] = field(default_factory=dict)
+    zero_flop_time: float = 0.0
 
     @property
     def total_flop(self) -> float:

@@ -29,6 +29,7 @@ from hroof.roofline.bounds import (
 )
 from hroof.roofline.flags import point_flags
 from hroof.roofline.grouping import Groups, by_code, captured, check_keys, group
+from hroof.roofline.once import remembered
 from hroof.roofline.point import Pair, Point
 from hroof.units import MemoryLevel, Source, percent
 
@@ -42,6 +43,7 @@ _UNSIZED_NOTE_SHARE = 0.05
 _FEW_OP, _SMALL_OP_SHARE = 1e3, 1e-3
 
 
+@remembered
 def points(
     profile: Profile, machine: Machine | None = None, by: Sequence[str] = ("layer",)
 ) -> list[Point]:
@@ -77,6 +79,7 @@ def points(
     return sorted((_flagged(point, machine) for point in found), key=_order)
 
 
+@remembered
 def select(profile: Profile, machine: Machine | None, rows: Flags) -> Point | None:
     """The point of some rows of the captured steps, per step; a step without them counts as 0.
 
@@ -121,6 +124,7 @@ class _Table:
     untimed: Floats
     uncounted: Floats
     zero_flop: Floats
+    zero_flop_time: Floats
     sources: dict[str, Indices]
     bounds: _Bounds
     no_ceiling: dict[Pair, Flags]
@@ -130,6 +134,7 @@ class _Table:
         duration, count = values(launches, "duration"), values(launches, "launches")
         timeless = np.isnan(duration)
         known = flop_known(launches)
+        idle = known & ~has_work(launches)
         sized = {level: ~np.isnan(column) for level, column in bytes_values(launches).items()}
         return cls(
             groups=groups,
@@ -149,7 +154,8 @@ class _Table:
             },
             untimed=groups.sum(count, timeless),
             uncounted=groups.sum(duration, ~known),
-            zero_flop=groups.sum(count, known & ~has_work(launches)),
+            zero_flop=groups.sum(count, idle),
+            zero_flop_time=groups.sum(duration, idle),
             sources=_sources(launches, groups, known),
             bounds=_Bounds.build(launches, groups, machine),
             no_ceiling={
@@ -174,6 +180,7 @@ class _Table:
             bounded_time=float(self.bounds.time[i]),
             uncounted_time=float(self.uncounted[i]),
             zero_flop_launches=float(self.zero_flop[i]),
+            zero_flop_time=float(self.zero_flop_time[i]),
             sources={name: _SOURCES[worst[i]] for name, worst in self.sources.items()},
             compute_time=_known(self.bounds.compute[i]),
             memory_times={
