@@ -11,6 +11,7 @@ from hroof.errors import (
 from hroof.machine import Ceiling, Machine
 from hroof.profile import Profile
 from hroof.regions import HroofWarning, step
+from hroof.results import Saved, load
 from hroof.run import Run, region
 
 __version__ = "0.1.0"
@@ -26,8 +27,10 @@ __all__ = [
     "Profile",
     "ProfileError",
     "Run",
+    "Saved",
     "UsageError",
     "__version__",
+    "load",
     "region",
     "step",
 ]

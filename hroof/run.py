@@ -9,14 +9,13 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hroof import integration
 from hroof.errors import CaptureError, HroofError, MissingError
-from hroof.integration import Integration, Stage
+from hroof.integration import Stage
 from hroof.regions import (
     Outcome,
     Region,
@@ -25,8 +24,8 @@ from hroof.regions import (
     marks_only,
     only_marked,
     unknown_value,
-    what_was_marked,
 )
+from hroof.results import Results, framework_and_device, known_ceilings
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -40,7 +39,7 @@ _NOBODY_LISTENED = "No tool listened to NVTX in this process: no range was emitt
 
 
 @dataclass(eq=False)
-class Run(Region):
+class Run(Region, Results):
     """A region that a program measures itself with.
 
     Attributes:
@@ -135,43 +134,6 @@ class Run(Region):
         place = free_folder(self) if folder is None else folder
         self.folder = _with_range_names(self.profile).save(place, force=force)
         return self.folder
-
-    def report(
-        self,
-        path: str | Path | None = None,
-        *,
-        by: Sequence[str] = ("layer",),
-        full: bool = False,
-        force: bool = False,
-    ) -> str:
-        """The text report; with a path also a file of the kind that its suffix names.
-
-        Args:
-            path: ``.txt``, ``.json``, ``.csv``, ``.parquet``, ``.png``, ``.svg``, ``.pdf`` or ``.html``.
-            by: Grouping keys, e.g. ``("layer", "phase")``.
-            full: Everything there is to say, instead of the short report.
-            force: Replace a file that is there.
-
-        Returns:
-            The report; one sentence where the region only marked for a tool outside. Then no file is written.
-
-        Raises:
-            CaptureError: Nothing was collected.
-            OutputError: The file is there already, or cannot be written.
-        """
-        from hroof.report import brief, export, say, text
-
-        if only_marked(self.profile):
-            return what_was_marked(self.profile, path)
-        try:
-            machine = self.machine()
-        except MissingError as error:  # nothing here can measure them: the rest of it stands
-            say(f"hroof: {error}")
-            machine = None
-        if path is not None:
-            export.write(self.profile, machine, path, by=tuple(by), force=force)
-        render = text.render if full else brief.render
-        return render(self.profile, machine, by=tuple(by))
 
     def _tell(self) -> None:
         """Say on standard error what came out; never raises into the program."""
@@ -289,23 +251,7 @@ def ceilings_of(profile: Profile, say: Callable[[str], None], *, quick: bool = F
         return found
     how = "roughly; hroof ceilings takes its time" if quick else "once"
     say(f"hroof: measuring this machine's ceilings ({how}) …")
-    return ceilings.cached(*_framework_and_device(profile), quick=quick)
-
-
-def known_ceilings(profile: Profile) -> Machine | None:
-    """The ceilings of the device of a run, if they were measured before.
-
-    Raises:
-        HroofError: The framework of the run, or its device, is not here.
-    """
-    from hroof import ceilings
-
-    return ceilings.known(*_framework_and_device(profile))
-
-
-def _framework_and_device(profile: Profile) -> tuple[Integration, str]:
-    chosen = integration.load(str(profile.run.get("framework") or ""))
-    return chosen, str(profile.run.get("device") or "cpu")
+    return ceilings.cached(*framework_and_device(profile), quick=quick)
 
 
 def _with_range_names(profile: Profile) -> Profile:

@@ -12,9 +12,9 @@ from hroof.cli.command import Arguments, Say
 from hroof.errors import HroofError, OutputError
 from hroof.machine import Machine
 from hroof.profile import Profile
+from hroof.report.charts.choice import USUAL, Choice
+from hroof.results import MACHINE, at_its_clock, known_machine, saved_machine
 from hroof.run import ceilings_of
-
-MACHINE = "machine.json"
 
 
 def framework_of(profile: Profile) -> str:
@@ -42,26 +42,6 @@ def measured(profile: Profile, say: Say, *, quick: bool = False) -> Machine | No
         return None
 
 
-def known_machine(profile: Profile) -> Machine | None:
-    """The ceilings of the device of a run, if they were measured before on this machine."""
-    from hroof import ceilings
-
-    try:
-        return ceilings.known(integration.load(framework_of(profile)), device_of(profile))
-    except HroofError:
-        return None  # another machine, or no framework here: nothing is known
-
-
-def saved_machine(folder: Path) -> Machine | None:
-    """The ceilings that lie beside a profile, if any.
-
-    Raises:
-        ProfileError: They are damaged.
-    """
-    path = folder / MACHINE
-    return Machine.load(path) if path.exists() else None
-
-
 def machine_of(folder: Path, profile: Profile, say: Say) -> Machine | None:
     """The ceilings of a saved run: those beside it; else those that were measured here before. Never measures.
 
@@ -79,16 +59,6 @@ def machine_of(folder: Path, profile: Profile, say: Say) -> Machine | None:
 
     say(f"hroof: no ceilings are known, so nothing is judged. {no_ceilings_remedy(profile)}")
     return None
-
-
-def at_its_clock(profile: Profile, machine: Machine | None) -> Machine | None:
-    """The ceilings at the clock that the run's launches were profiled at."""
-    from hroof import counters
-
-    clock = profile.run.get("clock")
-    if machine is None or not isinstance(clock, int | float) or counters.CLOCK not in machine.facts:
-        return machine
-    return counters.fitted(machine, clock)
 
 
 def keep_machine(machine: Machine | None, folder: Path, say: Say) -> None:
@@ -135,7 +105,12 @@ def as_json(profile: Profile, machine: Machine | None, by: Sequence[str] | None)
 
 
 def write_file(
-    profile: Profile, machine: Machine | None, path: Path, arguments: Arguments, say: Say
+    profile: Profile,
+    machine: Machine | None,
+    path: Path,
+    arguments: Arguments,
+    say: Say,
+    chart: Choice = USUAL,
 ) -> None:
     """The report as a file of the kind that its suffix names.
 
@@ -146,4 +121,4 @@ def write_file(
     from hroof.report import export
 
     fitted, by = at_its_clock(profile, machine), keys(profile, arguments.by)
-    say(f"Wrote {export.write(profile, fitted, path, by, force=arguments.force)}")
+    say(f"Wrote {export.write(profile, fitted, path, by, force=arguments.force, chart=chart)}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hroof.errors import OutputError, ProfileError
 from hroof.files import Write, json_writer, read_json, write_together
-from hroof.profile.schema import SCHEMA_VERSION, conform, stacked
+from hroof.profile.schema import SCHEMA_VERSION, conform, framed, stacked
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,10 +30,13 @@ class Profile:
         launches: One row per launch, with the columns of ``hroof.profile.SCHEMA``.
         run: What ``run.json`` holds (plain JSON values): ``program`` (argv), ``name`` (of the
             region), ``framework``, ``versions``, ``device``, ``schedule`` (skip, steps), ``steps``
-            (list of ``{"step", "wall"}`` with the wall time in seconds), ``how`` (how time and work
+            (list of ``{"step", "wall"}`` with the wall time in seconds and, where a loader was asked for batches,
+            ``loading``, the seconds of waiting for it), ``how`` (how time and work
             were got), ``status`` (``complete``, ``partial`` with ``status_reason``), ``warnings``
             (list of sentences), ``undisturbed_step`` (seconds of a
-            step before the captured ones, or null), ``layers`` (list of ``{"name", "type", "depth", "parameters"}`` in
+            step before the captured ones, or null), ``peak_memory`` (bytes that the process had resident at most up to
+            its last captured step, or null), ``peak_device_memory`` (bytes that the framework had allocated at most on
+            the device), ``layers`` (list of ``{"name", "type", "depth", "parameters"}`` in
             model order), ``ops_without_rule`` (names), ``model_flop``; where counters were read also ``devices`` (by
             number: ``name``, ``capability``, ``chip``), ``clock`` (hertz of the device while it was profiled),
             ``nvtx`` (true names behind the messages of ranges), ``places`` (what nodes of TensorFlow serve, see
@@ -66,7 +69,7 @@ class Profile:
         """
         import pandas as pd
 
-        frame = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(list(rows))
+        frame = rows if isinstance(rows, pd.DataFrame) else framed(list(rows))
         launches = conform(frame)
         return cls(launches, dict(run or {}), _keyed(counters, launches))
 

@@ -7,9 +7,9 @@ helpers below, so that no other module spells one that carries a pipe, a precisi
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hroof.errors import ProfileError
 from hroof.units import MemoryLevel, Phase, Pipe, Precision, Source
@@ -128,6 +128,24 @@ def conform(frame: pd.DataFrame, *, where: str = "launch table") -> pd.DataFrame
     return pd.DataFrame(columns, index=pd.RangeIndex(len(frame)))
 
 
+def framed(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Rows as a frame, whatever their names hold."""
+    import pandas as pd
+
+    try:
+        return pd.DataFrame(rows)
+    except UnicodeEncodeError:
+        return pd.DataFrame([{name: _encodable(value) for name, value in row.items()} for row in rows])
+
+
+def _encodable(value: Any) -> Any:
+    r"""The value; of text half characters (lone surrogates), which no file can hold, as ``\udcff``.
+
+    Python has such text for what is not UTF-8, and a layer may be called so.
+    """
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+
+
 def stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Launch tables under one another, as one launch table."""
     import pandas as pd
@@ -205,7 +223,7 @@ def _as_category(series: pd.Series, column: Column) -> pd.Series:
     import pandas as pd
 
     codes, values = pd.factorize(series)
-    names = [str(value) for value in values]
+    names = [_encodable(str(value)) for value in values]
     wrong = sorted(name for name in names if column.values and name not in column.values)
     if wrong:
         raise ValueError(f"{wrong[0]!r} is none of {', '.join(column.values)}")

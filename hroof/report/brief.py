@@ -15,7 +15,7 @@ from hroof.report.grid import Grid, show
 from hroof.report.labels import labelled
 from hroof.report.page import console_for, heading, line, panel
 from hroof.report.placed import placed
-from hroof.roofline import Point, Totals, coverage, points, totals
+from hroof.roofline import Point, Totals, coverage, points, remembering, totals
 from hroof.units import MemoryLevel, Phase, Pipe, Precision, number, percent, si
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ _SAME_RATE = 0.005
 FULL = "--full shows everything: FLOP and bytes at every level, totals, ceilings with spread."
 
 
+@remembering()
 def render(
     profile: Profile,
     machine: Machine | None,

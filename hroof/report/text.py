@@ -26,7 +26,17 @@ from hroof.report.cells import (
 from hroof.report.grid import Grid, show
 from hroof.report.page import console_for, heading, line, panel
 from hroof.report.placed import placed
-from hroof.roofline import Coverage, Point, Totals, captured, coverage, points, select, totals
+from hroof.roofline import (
+    Coverage,
+    Point,
+    Totals,
+    captured,
+    coverage,
+    points,
+    remembering,
+    select,
+    totals,
+)
 from hroof.units import Phase, number, percent, si
 
 if TYPE_CHECKING:
@@ -59,6 +69,7 @@ class _Report:
     warnings: list[str]
 
 
+@remembering()
 def render(
     profile: Profile,
     machine: Machine | None,

@@ -4,6 +4,7 @@ from hroof.roofline.bounds import bounds
 from hroof.roofline.coverage import Coverage, computes, coverage
 from hroof.roofline.flags import flag_point
 from hroof.roofline.grouping import block_of, captured, check_keys, missing_name, usual_key
+from hroof.roofline.once import remembered, remembering
 from hroof.roofline.point import Pair, Point
 from hroof.roofline.points import points, select
 from hroof.roofline.totals import Totals, totals, undisturbed_step, wall_time
@@ -22,6 +23,8 @@ __all__ = [
     "flag_point",
     "missing_name",
     "points",
+    "remembered",
+    "remembering",
     "select",
     "totals",
     "undisturbed_step",

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from hroof.machine import Machine
 from hroof.profile.schema import CONVENTIONS, Convention, bytes_column, flop_column
+from hroof.roofline.once import remembered
 from hroof.roofline.point import Pair
 from hroof.units import MemoryLevel, Pipe, Precision
 
@@ -34,18 +35,21 @@ def values(launches: pd.DataFrame, name: str) -> Floats:
     return launches[name].to_numpy(dtype=np.float64)
 
 
+@remembered
 def flop_values(launches: pd.DataFrame, convention: Convention) -> dict[Pair, Floats]:
     """The FLOP columns that hold any number, by (pipe, precision), in fixed order."""
     columns = {pair: values(launches, flop_column(convention, *pair)) for pair in PAIRS}
     return {pair: column for pair, column in columns.items() if not np.isnan(column).all()}
 
 
+@remembered
 def bytes_values(launches: pd.DataFrame) -> dict[MemoryLevel, Floats]:
     """The byte columns that hold any number, nearest level first."""
     columns = {level: values(launches, bytes_column(level)) for level in MemoryLevel}
     return {level: column for level, column in columns.items() if not np.isnan(column).all()}
 
 
+@remembered
 def flop_known(launches: pd.DataFrame, *conventions: Convention) -> Flags:
     """Rows whose FLOP are known by any of the conventions: zero is, NaN in every column is not."""
     known = np.zeros(len(launches), dtype=bool)
@@ -55,6 +59,7 @@ def flop_known(launches: pd.DataFrame, *conventions: Convention) -> Flags:
     return known
 
 
+@remembered
 def has_work(launches: pd.DataFrame) -> Flags:
     """Rows with operations of any format, integers included."""
     work = np.zeros(len(launches), dtype=bool)
@@ -101,6 +106,7 @@ class RowTimes:
         return (*map(pair_name, self.pairs), *(level.label for level in self.levels), LAUNCH)
 
 
+@remembered
 def row_times(launches: pd.DataFrame, machine: Machine) -> RowTimes:
     """Bound every row by every resource of a machine.
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from hroof.roofline.bounds import Flags, Floats, bytes_values, flop_known, values
 from hroof.roofline.grouping import captured, sum_by
+from hroof.roofline.once import remembered
 from hroof.units import MemoryLevel, Phase, Source
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def computes(launches: pd.DataFrame) -> Flags:
     return np.asarray(launches["phase"].astype(object) != Phase.DATA.value, dtype=bool)
 
 
+@remembered
 def coverage(profile: Profile) -> Coverage:
     """Say how much of a run's time the report can speak for."""
     launches = captured(profile.launches)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from hroof.errors import UsageError
 from hroof.kernels import Family, family, op_family
 from hroof.roofline.bounds import Flags, Floats, Indices, values
+from hroof.roofline.once import remembered
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,13 +53,14 @@ def usual_key(launches: pd.DataFrame) -> str:
     return "kernel" if bare else "layer"
 
 
+@remembered
 def captured(launches: pd.DataFrame) -> pd.DataFrame:
     """The rows inside captured steps; every row where there are no steps at all.
 
     A negative duration is no time: it counts as not known.
     """
     inside = launches["step"].to_numpy() >= 0
-    chosen = launches[inside] if inside.any() else launches
+    chosen = launches[inside] if inside.any() and not inside.all() else launches
     negative = chosen["duration"].to_numpy() < 0
     if not negative.any():
         return chosen
@@ -80,13 +83,22 @@ class Groups:
     weights: Floats
     step_times: Floats
 
+    @cached_property
+    def _live(self) -> tuple[Indices, Indices, Floats]:
+        """The rows of the median steps, the only ones that count in sums; their groups and weights."""
+        rows = np.flatnonzero(self.weights > 0)
+        return rows, self.codes[rows], self.weights[rows]
+
     def sum(self, column: Floats, rows: Flags | None = None) -> Floats:
         """Per group and step: the sum of the known values of a column (of some rows)."""
-        return sum_by(self.codes, column * self.weights, len(self.keys), rows)
+        live, codes, weights = self._live
+        use = None if rows is None else rows[live]
+        return sum_by(codes, column[live] * weights, len(self.keys), use)
 
     def any(self, rows: Flags) -> Flags:
         """Groups that have at least one of the rows in their median step."""
-        return np.bincount(self.codes[rows & (self.weights > 0)], minlength=len(self.keys)) > 0
+        live, codes, _ = self._live
+        return np.bincount(codes[rows[live]], minlength=len(self.keys)) > 0
 
     def ever(self, rows: Flags) -> Flags:
         """Groups that have at least one of the rows in any step."""
@@ -101,12 +113,15 @@ class Groups:
 
 def sum_by(codes: Indices, column: Floats, count: int, rows: Flags | None = None) -> Floats:
     """Sum the known values by group, smallest first: the order of rows does not matter."""
-    use = ~np.isnan(column) if rows is None else rows & ~np.isnan(column)
+    use = (column < 0) | (column > 0)  # neither zeros, which add nothing, nor NaN
+    if rows is not None:
+        use &= rows
     used = column[use]
-    order = np.argsort(used, kind="stable")
+    order = np.argsort(used)  # equal values change places without changing a sum
     return np.bincount(codes[use][order], weights=used[order], minlength=count).astype(np.float64)
 
 
+@remembered
 def group(launches: pd.DataFrame, by: Sequence[str]) -> Groups:
     """Group rows by keys.
 

@@ -11,6 +11,7 @@ import numpy as np
 from hroof.machine import Machine
 from hroof.roofline.bounds import Floats, values
 from hroof.roofline.grouping import captured
+from hroof.roofline.once import remembered
 from hroof.roofline.point import Pair, Point
 from hroof.roofline.points import select
 from hroof.units import MemoryLevel, Pipe
@@ -78,6 +79,7 @@ class Totals:
     hfu: float | None
 
 
+@remembered
 def totals(profile: Profile, machine: Machine | None = None) -> Totals:
     """Sum a run up, per captured step.
 

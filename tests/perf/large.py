@@ -22,7 +22,7 @@ PHASES = ("forward", "backward", "optimizer")
 
 def layer_names(count: int) -> list[str]:
     """Names as those of a transformer: blocks of ten layers."""
-    parts = "norm1 attn.qkv attn.scores attn.proj norm2 mlp.fc1 mlp.act mlp.fc2 drop residual".split()
+    parts = ["norm1", "attn.qkv", "attn.scores", "attn.proj", "norm2", "mlp.fc1", "mlp.act", "mlp.fc2", "drop", "residual"]
     return [f"model.blocks.{at // 10}.{parts[at % 10]}" for at in range(count)]
 
 

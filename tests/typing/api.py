@@ -13,6 +13,7 @@ from hroof.errors import HroofError, UsageError
 from hroof.machine import Ceiling, Machine
 from hroof.profile import Profile, flop_column
 from hroof.regions import marks
+from hroof.report.notebook import Shown
 from hroof.units import MemoryLevel, Pipe, Precision, parse, si
 
 
@@ -22,8 +23,11 @@ def a_users_program(batches: list[int], folder: Path) -> None:
             hroof.step()
     with hroof.region("train", skip=5, steps=3, out=folder, show=False) as run:
         assert_type(run, hroof.Run)
-    assert_type(run.report(), str)
-    assert_type(run.report(folder / "report.html", by=("layer", "phase"), force=True), str)
+    assert_type(run.report(), Shown)
+    text: str = run.report(folder / "report.html", by=("layer", "phase"), force=True)
+    print(text)
+    assert_type(run.layers, pd.DataFrame)
+    assert_type(run.points("block,phase"), pd.DataFrame)
     assert_type(run.profile, hroof.Profile)
     assert_type(run.machine(), hroof.Machine | None)
     assert_type(run.folder, Path | None)
@@ -38,6 +42,14 @@ def a_decorated_function(x: int) -> str:
 def a_decorator_keeps_the_signature() -> None:
     assert_type(a_decorated_function(1), str)
     a_decorated_function("1")  # type: ignore[arg-type]
+
+
+def a_saved_run(folder: Path) -> None:
+    saved = hroof.load(folder, machine=Machine("other"))
+    assert_type(saved.report(by=("kernel",)), Shown)
+    assert_type(saved.kernels, pd.DataFrame)
+    assert_type(saved.machine(), Machine | None)
+    saved.points(3)  # type: ignore[arg-type]
 
 
 def profiles(folder: Path) -> None:

@@ -83,7 +83,10 @@ NAMES = {
     "prototype": "__proto__",
     "constructor": "constructor",
 }
-MISSING_NAME = "(no layer)"
+KEPT = {
+    name.encode("utf-8", "backslashreplace").decode("utf-8") for name in NAMES.values()
+}
+"""The names as a run has them: half characters, which no file can hold, are written out."""
 
 
 def launch(at: int, name: str, step: int, scale: float) -> dict[str, Any]:
@@ -144,7 +147,7 @@ class Page(HTMLParser):
 def harmless_page(markup: str, plain: str) -> None:
     """The page has the elements that it has with ordinary names, and no handler or outside reference."""
     page, ordinary = Page(markup), Page(plain)
-    assert set(page.tags) <= set(ordinary.tags) | {"text", "tspan"}
+    assert set(page.tags) <= set(ordinary.tags) | {"text", "tspan", "code"}
     for tag in ("script", "style", "title", "iframe", "img", "a", "link", "meta"):
         assert page.tags.count(tag) <= max(ordinary.tags.count(tag), 0) or tag in ("a", "title"), tag
     handlers = {(tag, name) for tag, name, _ in page.attributes if name.startswith("on")}
@@ -181,7 +184,6 @@ def test_text(render: Callable[..., str], width: int) -> None:
     said = render(hostile(), suspect(), top=0, width=width, by=("layer", "op"))
     harmless_text(said)
     assert "<script>alert('hostile-1')</script>" in said or width == 40
-    assert max(map(len, said.splitlines())) < 50_000
 
 
 def test_colour_is_that_of_the_report_alone() -> None:
@@ -200,7 +202,7 @@ def written(tmp_path: Path, suffix: str) -> Path:
 
 def test_json_keeps_every_name(tmp_path: Path) -> None:
     document = json.loads(written(tmp_path, ".json").read_text(encoding="utf-8"))
-    assert {row["layer"] for row in document["rows"]} == set(NAMES.values())
+    assert {row["layer"] for row in document["rows"]} == KEPT
     assert document["run"]["program"] == list(NAMES.values())
     assert document["machine"]["name"] == suspect().name
 
@@ -221,20 +223,18 @@ def test_csv_has_no_formula_and_every_cell_in_its_place(tmp_path: Path) -> None:
 
 def test_parquet_reads_back(tmp_path: Path) -> None:
     frame = pd.read_parquet(written(tmp_path, ".parquet"))
-    assert set(NAMES.values()) - {NAMES["surrogate"]} <= set(frame["layer"])
-    assert len(frame) == len(NAMES)
+    assert set(frame["layer"]) == KEPT
 
 
 def test_tables_have_names_as_they_are() -> None:
-    assert set(layers(hostile(), suspect())["layer"]) == set(NAMES.values())
+    assert set(layers(hostile(), suspect())["layer"]) == KEPT
 
 
 def test_a_run_can_be_saved_and_loaded(tmp_path: Path) -> None:
     """What was collected is never lost because of a name."""
     again = Profile.load(hostile().save(tmp_path / "run"))
-    kept = set(again.launches["layer"])
-    assert set(NAMES.values()) - {NAMES["surrogate"]} <= kept
-    assert len(kept) == len(NAMES)
+    assert set(again.launches["layer"]) == KEPT
+    assert len(KEPT) == len(NAMES)
     assert again.run["program"] == list(NAMES.values())
 
 
@@ -292,7 +292,7 @@ def test_compared_as_text() -> None:
 
 def test_compared_as_data(tmp_path: Path) -> None:
     document = json.loads(compared.write(both(), tmp_path / "c.json").read_text(encoding="utf-8"))
-    assert {row["base"] for row in document["layers"]["rows"]} == set(NAMES.values())
+    assert {row["base"] for row in document["layers"]["rows"]} == KEPT
     content = compared.write(both(), tmp_path / "c.csv").read_bytes().decode("utf-8")
     header, *rows = csv.reader(io.StringIO(content, newline=""))
     assert {len(row) for row in rows} == {len(header)}

@@ -44,7 +44,7 @@ def test_columns_and_their_order_are_locked() -> None:
     names = list(COLUMNS)
     assert names[: len(FIRST)] == FIRST
     assert names[-len(LAST) :] == LAST
-    assert len(names) == 70
+    assert len(names) == 67
     assert list(LAYER_COLUMNS) == ["layer", "layer_type", "depth", "parameters"]
     assert list(KERNEL_COLUMNS) == ["kernel", "op"]
 
