@@ -14,13 +14,15 @@ from hroof.cli.command import (
     add_grouping,
     at_least,
     check_grouping,
+    grouping,
     print_json,
     progress,
 )
-from hroof.errors import CaptureError
+from hroof.errors import CaptureError, UsageError
 from hroof.machine import Machine
 from hroof.profile import Profile
 from hroof.regions import only_marked, what_was_marked
+from hroof.report.charts.choice import CHARTS, KINDS, STYLE_NAMES, USUAL, Choice, levels_of
 
 TOP = 15
 
@@ -33,6 +35,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         ".html .png .svg .pdf .csv .json .parquet .txt; may be repeated",
     )  # fmt: skip
     add_grouping(parser)
+    _chart_arguments(parser)
     parser.add_argument(
         "--top", type=at_least(0), default=TOP, metavar="N",
         help=f"rows of the ranking; 0 for all (default: {TOP})",
@@ -48,16 +51,54 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="say nothing on standard error")
 
 
+def _chart_arguments(parser: argparse.ArgumentParser) -> None:
+    """What is drawn into pictures."""
+    parser.add_argument(
+        "--chart", choices=KINDS, default=None,
+        help="of .png .svg .pdf: the Roofline, the same as times, or one panel each for forward, backward "
+        f"and optimizer (default: {USUAL.kind})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--style", choices=STYLE_NAMES, default=None,
+        help=f"of .png .svg .pdf; paper: as the figures of arXiv 2009.05257 (default: {USUAL.style})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--levels", type=grouping, default=None, metavar="LEVELS",
+        help="of .png .svg .pdf: only these memory levels, e.g. l2,dram (default: all)",
+    )  # fmt: skip
+
+
+def _choice(arguments: Arguments) -> Choice:
+    """Which chart was asked for.
+
+    Raises:
+        UsageError: No picture is written that it could be about, or it cannot be drawn.
+    """
+    asked = [arguments.chart, arguments.style, arguments.levels]
+    pictures = [path for path in arguments.output if path.suffix.lower() in CHARTS]
+    if not pictures and any(one is not None for one in asked):
+        raise UsageError(
+            "--chart, --style and --levels are about a picture, and none is written.",
+            "Add -o FILE.png, .svg or .pdf.",
+        )
+    return Choice(
+        kind=arguments.chart or USUAL.kind,
+        style=arguments.style or USUAL.style,
+        levels=None if arguments.levels is None else levels_of(arguments.levels),
+    )
+
+
 def run(arguments: Arguments) -> int:
     """Show the run.
 
     Raises:
         ProfileError: RUN is not a profile, or FILE no machine.
         OutputError: A file is there already, or cannot be written.
-        UsageError: A suffix or a key is unknown.
+        UsageError: A suffix or a key is unknown, or a chart is chosen and none is written.
         CaptureError: The run only marked for a tool outside.
     """
     check_grouping(arguments.by)
+    chart = _choice(arguments)
     say = progress(arguments.quiet)
     profile = Profile.load(arguments.folder)
     if only_marked(profile):
@@ -66,7 +107,7 @@ def run(arguments: Arguments) -> int:
         )
     machine = _machine(arguments, profile, say)
     for path in arguments.output:
-        show.write_file(profile, machine, path, arguments, say)
+        show.write_file(profile, machine, path, arguments, say, chart)
     if arguments.json:
         print_json(show.as_json(profile, machine, arguments.by))
     elif not arguments.output:
@@ -96,6 +137,8 @@ COMMAND = Command(
     examples=(
         "hroof report hroof-runs/train",
         "hroof report hroof-runs/train -o report.html -o roofline.png",
+        "hroof report hroof-runs/train --chart time --by phase -o times.png",
+        "hroof report hroof-runs/train --chart phases --style dark -o phases.svg",
         "hroof report hroof-runs/train --by layer,phase --json > rows.json",
     ),
     arguments=_arguments,

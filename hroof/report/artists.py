@@ -15,6 +15,27 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class StripArtists:
+    """What the strip of work without FLOP is made of.
+
+    Attributes:
+        axes: Its axes: B/s, and one row per group.
+        roofs: Vertical lines by level, e.g. ``dram``.
+        markers: Per level, one marker for each name in ``names``.
+        names: Per level, the groups that are drawn, longest time first.
+        joins: Name → the line that joins its levels.
+        labels: Name → its label.
+    """
+
+    axes: Axes
+    roofs: Mapping[str, Any]
+    markers: Mapping[MemoryLevel, tuple[Any, ...]]
+    names: Mapping[MemoryLevel, tuple[str, ...]]
+    joins: Mapping[str, Any]
+    labels: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class Artists:
     """What a chart is made of.
 
@@ -29,6 +50,7 @@ class Artists:
         not_drawn: What is left out, and why.
         above: Name → why it may lie above a roof; each has a warning sign.
         caption: The notes under the chart.
+        strip: What the strip of work without FLOP is made of; None where there is none.
     """
 
     figure: Figure
@@ -41,3 +63,4 @@ class Artists:
     not_drawn: tuple[NotDrawn, ...]
     above: Mapping[str, str]
     caption: str
+    strip: StripArtists | None = None

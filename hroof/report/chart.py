@@ -1,20 +1,33 @@
-"""Roofline charts as PNG, SVG and PDF; the only module that imports matplotlib."""
+"""Roofline charts as PNG, SVG and PDF."""
 
 from __future__ import annotations
 
-import contextlib
 import io
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hroof.errors import MissingError, UsageError
-from hroof.files import write_atomic
 from hroof.machine import Machine
 from hroof.report.artists import Artists
+from hroof.report.charts import panels
+from hroof.report.charts.backend import (
+    FORMATS,
+    axes_at,
+    kind_of,
+    new_figure,
+    renderer_of,
+    save_as,
+    styled,
+)
+from hroof.report.charts.choice import PHASES, TIME, USUAL, Choice
+from hroof.report.charts.panels import PANELS, PanelArtists
+from hroof.report.charts.paper import SIZE, PaperDrawing
+from hroof.report.charts.strip import height as strip_height
+from hroof.report.charts.style import AS_PAPER, LIGHT, Style, style_of
+from hroof.report.charts.time_drawing import TimeArtists, TimeDrawing
+from hroof.report.charts.timed import compose_times
 from hroof.report.drawing import Drawing
-from hroof.report.look import FAINT, INK, MUTED, PAPER, printable, subtitle
+from hroof.report.look import printable, subtitle
 from hroof.report.machine_drawing import MachineDrawing, SweepArtists, SweepDrawing
 from hroof.report.machine_scene import sweep_scene
 from hroof.report.scene import Scene, Spot, compose, spot
@@ -30,34 +43,27 @@ if TYPE_CHECKING:
 __all__ = [
     "FORMATS",
     "Artists",
+    "Choice",
+    "PanelArtists",
     "Spot",
     "SweepArtists",
+    "TimeArtists",
     "composed",
+    "draw",
     "draw_file",
     "figure",
     "machine_figure",
     "machine_roofline",
+    "phases",
     "roofline",
     "save",
     "svg",
     "sweep",
+    "times",
 ]
 
-FORMATS = ("png", "svg", "pdf")
-
-_STYLE = {
-    "font.family": "DejaVu Sans",
-    "font.size": 9.0,
-    "text.color": INK,
-    "axes.edgecolor": FAINT,
-    "axes.labelcolor": INK,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "svg.hashsalt": "hroof",
-    "svg.fonttype": "path",
-    "pdf.fonttype": 42,
-    "path.simplify": False,
-}
+_BETWEEN = 0.85
+"""Inches between a chart and its strip, for the ticks and names of both."""
 
 
 def roofline(
@@ -67,24 +73,95 @@ def roofline(
     levels: Sequence[MemoryLevel] | None = None,
     title: str | None = None,
     ax: Axes | None = None,
+    strip: Axes | None = None,
+    style: str = "light",
 ) -> Artists:
     """Draw a hierarchical Roofline.
 
     Args:
-        points: Groups of launches; zero-FLOP ones are named in the caption.
+        points: Groups of launches. Those without FLOP are in the strip below; without a strip the caption names them.
         machine: Its ceilings; None: no roofs.
         levels: Show only these memory levels.
         title: Heading; None: the name of the machine.
         ax: Draw here instead of on a figure of its own.
+        strip: Draw the work without FLOP here; a figure of its own has such a strip where there is such work.
+        style: ``light``, ``dark`` or ``paper``.
 
     Raises:
         MissingError: matplotlib is not installed.
+        UsageError: There is no such style.
     """
+    look = style_of(style)
     scene = compose([p if isinstance(p, Spot) else spot(p) for p in points], machine, levels)
-    with _style():
-        axes = _axes() if ax is None else ax
-        drawing = Drawing(scene, axes, _renderer(axes))
+    with styled(look):
+        if ax is None:
+            ax, strip = _own(scene, look)
+        if look is AS_PAPER:
+            drawing: Drawing = PaperDrawing(scene, ax, renderer_of(ax), look)
+        else:
+            drawing = Drawing(scene, ax, renderer_of(ax), look, strip)
         return drawing.draw(title or "Hierarchical Roofline", subtitle(machine))
+
+
+def times(
+    points: Sequence[Point],
+    machine: Machine | None,
+    *,
+    levels: Sequence[MemoryLevel] | None = None,
+    title: str | None = None,
+    ax: Axes | None = None,
+    style: str = "light",
+) -> TimeArtists:
+    """Draw a time-based Roofline: work and measured time of each group, as bytes and FLOP and as seconds.
+
+    Args:
+        points: Groups of launches.
+        machine: Its ceilings; without them there is nothing to draw, and the caption says why.
+        levels: Choose the level of the bytes among these; None: the farthest that holds most of the time.
+        title: Heading; None: what it is.
+        ax: Draw here instead of on a figure of its own.
+        style: ``light`` or ``dark``.
+
+    Raises:
+        MissingError: matplotlib is not installed.
+        UsageError: There is no such style.
+    """
+    look = style_of(Choice(TIME, style).style)
+    with styled(look):
+        axes = axes_at(new_figure(13.6, 7.6, look), 0.95, 1.25, 8.0, 5.2) if ax is None else ax
+        drawing = TimeDrawing(compose_times(points, machine, levels), axes, renderer_of(axes), look)
+        return drawing.draw(title or "Time-based Roofline", subtitle(machine))
+
+
+def phases(
+    points: Sequence[Point],
+    machine: Machine | None,
+    *,
+    levels: Sequence[MemoryLevel] | None = None,
+    title: str | None = None,
+    style: str = "light",
+) -> PanelArtists:
+    """Draw one Roofline each for forward, backward and optimizer, side by side on the same axes.
+
+    Args:
+        points: Groups of launches by phase and, as a rule, by layer.
+        machine: Its ceilings; None: no roofs.
+        levels: Show only these memory levels.
+        title: Heading of all.
+        style: ``light`` or ``dark``.
+
+    Raises:
+        MissingError: matplotlib is not installed.
+        UsageError: There is no such style.
+    """
+    look = style_of(Choice(PHASES, style).style)
+    with styled(look):
+        whole = new_figure(17.6, 7.0, look)
+        axes = [axes_at(whole, 0.85 + 4.75 * i, 1.2, 4.6, 4.75) for i in range(len(PANELS))]
+        heading = (title or "Hierarchical Roofline by phase", subtitle(machine))
+        return panels.draw(
+            panels.split(points, machine, levels), axes, renderer_of(axes[0]), *heading, look
+        )
 
 
 def composed(
@@ -106,9 +183,9 @@ def composed(
     Raises:
         MissingError: matplotlib is not installed.
     """
-    with _style():
+    with styled():
         axes = _axes()
-        return make(compose(spots, machine), axes, _renderer(axes)).draw(title, about)
+        return make(compose(spots, machine), axes, renderer_of(axes)).draw(title, about)
 
 
 def machine_roofline(machine: Machine, *, ax: Axes | None = None) -> Artists:
@@ -123,9 +200,9 @@ def machine_roofline(machine: Machine, *, ax: Axes | None = None) -> Artists:
     Raises:
         MissingError: matplotlib is not installed.
     """
-    with _style():
+    with styled():
         axes = _axes() if ax is None else ax
-        drawing = MachineDrawing(machine, axes, _renderer(axes))
+        drawing = MachineDrawing(machine, axes, renderer_of(axes))
         return drawing.draw("Roofline of the machine", subtitle(machine))
 
 
@@ -139,12 +216,12 @@ def sweep(machine: Machine, *, ax: Axes | None = None) -> SweepArtists:
     Raises:
         MissingError: matplotlib is not installed.
     """
-    with _style():
+    with styled():
         drawing = SweepDrawing(sweep_scene(machine), _axes() if ax is None else ax)
         return drawing.draw("Bandwidth over the working set", printable(machine.name))
 
 
-def svg(artists: Artists | SweepArtists, *, text: bool = False) -> str:
+def svg(artists: Artists | SweepArtists | TimeArtists | PanelArtists, *, text: bool = False) -> str:
     """The chart as SVG, the same bytes for the same chart.
 
     Args:
@@ -152,9 +229,38 @@ def svg(artists: Artists | SweepArtists, *, text: bool = False) -> str:
         text: Keep text as text, for a page that sets the font; else as outlines.
     """
     stream = io.BytesIO()
-    with _style({"svg.fonttype": "none"} if text else {}):
-        artists.figure.savefig(stream, format="svg", metadata={"Date": None}, facecolor=PAPER)
+    with styled(LIGHT, {"svg.fonttype": "none"} if text else {}):
+        artists.figure.savefig(stream, format="svg", metadata={"Date": None}, facecolor="auto")
     return stream.getvalue().decode("utf-8")
+
+
+def draw(
+    profile: Profile,
+    machine: Machine | None,
+    by: Sequence[str] = ("layer", "phase"),
+    choice: Choice = USUAL,
+) -> Artists | TimeArtists | PanelArtists:
+    """Draw a run.
+
+    Args:
+        profile: What was collected.
+        machine: Its ceilings, or None.
+        by: Grouping keys, e.g. ``("block",)``, ``("kernel",)`` or ``("phase",)``.
+        choice: Kind, style and levels.
+
+    Raises:
+        UsageError: A grouping key is unknown.
+        MissingError: matplotlib is not installed.
+    """
+    if choice.kind == PHASES and "phase" not in by:
+        by = (*by, "phase")
+    shown = points(profile, machine, by)
+    how: dict[str, Any] = {
+        "levels": choice.levels, "title": profile.name, "style": choice.style,
+    }  # fmt: skip
+    if choice.kind == TIME:
+        return times(shown, machine, **how)
+    return (phases if choice.kind == PHASES else roofline)(shown, machine, **how)
 
 
 def draw_file(
@@ -162,6 +268,7 @@ def draw_file(
     machine: Machine | None,
     path: str | Path,
     by: Sequence[str] = ("layer", "phase"),
+    choice: Choice = USUAL,
 ) -> Path:
     """Draw a run into a file; the ending says the format.
 
@@ -170,9 +277,8 @@ def draw_file(
         MissingError: matplotlib is not installed.
         OutputError: It cannot be written there.
     """
-    kind = _kind(path)
-    artists = roofline(points(profile, machine, by), machine, title=profile.name)
-    return _save(artists.figure, Path(path), kind)
+    kind = kind_of(path)
+    return save_as(draw(profile, machine, by, choice).figure, Path(path), kind)
 
 
 def figure(machine: Machine, path: str | Path) -> Path:
@@ -187,8 +293,8 @@ def figure(machine: Machine, path: str | Path) -> Path:
         MissingError: matplotlib is not installed.
         OutputError: It cannot be written there.
     """
-    kind = _kind(path)
-    return _save(machine_figure(machine).figure, Path(path), kind)
+    kind = kind_of(path)
+    return save_as(machine_figure(machine).figure, Path(path), kind)
 
 
 def machine_figure(machine: Machine) -> Artists:
@@ -199,8 +305,8 @@ def machine_figure(machine: Machine) -> Artists:
     """
     if machine.sweep is None:
         return machine_roofline(machine)
-    with _style():
-        both = _figure(height=12.6)
+    with styled():
+        both = new_figure(height=12.6)
         roofs = machine_roofline(machine, ax=both.add_axes((0.068, 0.5, 0.725, 0.44)))
         sweep(machine, ax=both.add_axes((0.068, 0.09, 0.725, 0.3)))
     return roofs
@@ -213,70 +319,23 @@ def save(drawn: Figure, path: str | Path) -> Path:
         UsageError: The ending is none of png, svg and pdf.
         OutputError: It cannot be written there.
     """
-    return _save(drawn, Path(path), _kind(path))
-
-
-def _kind(path: str | Path) -> str:
-    kind = Path(path).suffix.lower().removeprefix(".")
-    if kind not in FORMATS:
-        raise UsageError(
-            f"A chart cannot be written as {Path(path).name!r}.", f"End it in one of {FORMATS}."
-        )
-    return kind
-
-
-def _save(drawn: Figure, path: Path, kind: str) -> Path:
-    dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
-    with _style():
-        write_atomic(
-            path,
-            lambda temporary: drawn.savefig(
-                temporary, format=kind, dpi=160, metadata=dates[kind], facecolor=PAPER
-            ),
-        )
-    return path
-
-
-@contextlib.contextmanager
-def _style(extra: Mapping[str, Any] | None = None) -> Iterator[None]:
-    """hroof's look instead of the user's; theirs comes back, and the back end is never touched."""
-    matplotlib = _matplotlib()
-    plain = {k: v for k, v in matplotlib.rcParamsDefault.items() if not k.startswith("backend")}
-    with matplotlib.rc_context(plain | _STYLE | dict(extra or {})), warnings.catch_warnings():
-        # A name in a script that the font lacks is drawn as boxes; that is no reason to fail.
-        warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
-        yield
-
-
-def _matplotlib() -> Any:
-    try:
-        import matplotlib
-    except (ImportError, ValueError) as error:
-        # An MPLBACKEND that matplotlib does not know is a ValueError.
-        absent = isinstance(error, ModuleNotFoundError)
-        remedy = "Install it with: pip install matplotlib." if absent else "Check MPLBACKEND."
-        raise MissingError(
-            f"matplotlib, which draws the charts, cannot be imported: {error}.",
-            f"{remedy} Text, CSV and JSON reports work without.",
-        ) from error
-    return matplotlib
+    return save_as(drawn, Path(path), kind_of(path))
 
 
 def _axes() -> Axes:
-    return _figure().add_axes((0.068, 0.17, 0.725, 0.745))
+    return new_figure().add_axes((0.068, 0.17, 0.725, 0.745))
 
 
-def _figure(height: float = 7.2) -> Figure:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    empty = Figure(figsize=(12.0, height), dpi=100)
-    FigureCanvasAgg(empty)
-    return empty
-
-
-def _renderer(axes: Axes) -> Any:
-    from matplotlib.backends.backend_agg import RendererAgg
-
-    whole: Any = axes.get_figure()
-    return RendererAgg(*map(int, whole.bbox.size), whole.dpi)
+def _own(scene: Scene, look: Style) -> tuple[Axes, Axes | None]:
+    """Axes on a figure of their own, and below them others for the strip where there is work without FLOP."""
+    if look is AS_PAPER:
+        width, height = SIZE
+        return axes_at(
+            new_figure(width, height + 0.5, look), 1.25, 1.4, width - 1.5, height - 1.4
+        ), None
+    strip = strip_height(scene)
+    if not strip:
+        return new_figure(look=look).add_axes((0.068, 0.17, 0.725, 0.745)), None
+    whole = new_figure(12.0, 7.2 + strip + _BETWEEN, look)
+    below = axes_at(whole, 0.816, 1.15, 8.7, strip)
+    return axes_at(whole, 0.816, 1.224 + strip + _BETWEEN, 8.7, 5.364), below

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hroof.report.artists import Artists
+from hroof.report.artists import Artists, StripArtists
+from hroof.report.charts.canvas import Canvas, plain_tick, si_tick
+from hroof.report.charts.strip import StripDrawing, with_strip
+from hroof.report.charts.style import LIGHT, Style
 from hroof.report.look import (
     ALARM,
     COMPUTE_ZONE,
     FAINT,
-    GRID,
     INK,
+    MARKED_AREA,
     MEMORY_ZONE,
     MUTED,
     PAPER,
     SHAPES,
     Key,
+    Manner,
     areas,
     caption,
     colours,
     is_open,
     legend,
-    printable,
-    short,
+    manners,
+    roof_keys,
 )
-from hroof.report.place import Box, Layout, along, around
+from hroof.report.place import Box, Layout, along
 from hroof.report.scene import Roof, Scene, Spot
-from hroof.units import MemoryLevel, number, si
+from hroof.units import MemoryLevel, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,26 +42,43 @@ _LABELS = 12
 _BESIDE = 4.0
 
 
-class Drawing:
+class Drawing(Canvas):
     """A chart in the making.
 
     Args:
         scene: What to show.
         axes: Where; nothing else of the figure is touched.
-        renderer: Measures texts. Of its own, since a figure that a user gave may have any canvas.
+        renderer: Measures texts.
+        style: The colours.
+        strip: Axes for work without FLOP; None: the caption names it.
     """
 
-    def __init__(self, scene: Scene, axes: Axes, renderer: Any) -> None:
-        self.scene, self.axes = scene, axes
-        self.figure: Any = axes.get_figure()
-        self.colours, self.areas = colours(scene.spots), areas(scene.spots)
-        self.renderer = renderer
-        self.layout = Layout(Box(0, 0, 0, 0))
+    roof_font = 8.5
+    """Size of the names of roofs."""
+
+    def __init__(
+        self,
+        scene: Scene,
+        axes: Axes,
+        renderer: Any,
+        style: Style = LIGHT,
+        strip: Axes | None = None,
+    ) -> None:
+        super().__init__(axes, renderer, style)
+        self.scene = scene if strip is None else with_strip(scene)
+        self.strip = strip
+        everything = (*scene.spots, *self._below())
+        self.colours, self.areas = colours(everything), areas(everything)
+
+    @property
+    def manners(self) -> Mapping[str, Manner]:
+        """Sign and line of each group."""
+        return manners(self.colours)
 
     def draw(self, title: str, subtitle: str) -> Artists:
         """Draw everything, in an order that gives roofs the first choice of room for labels."""
         self._frame()
-        self._heading(title, subtitle)
+        self.heading(title, subtitle)
         self._zones()
         roofs = {roof.key: self._roof(roof) for roof in self.scene.roofs}
         joins = {one.name: self._join(one) for one in self.scene.spots if len(one.levels) > 1}
@@ -70,44 +92,25 @@ class Drawing:
         self._ridge()
         labels = self._labels()
         self._legend()
+        strip = self._strip()
         return Artists(
             figure=self.figure,
             axes=self.axes,
             roofs=roofs,
             markers={level: tuple(m for _, m in found) for level, found in markers.items()},
             names={level: tuple(name for name, _ in found) for level, found in markers.items()},
-            joins=joins,
+            joins={name: line for name, line in joins.items() if line is not None},
             labels=labels,
             not_drawn=self.scene.not_drawn,
             above=self.scene.above,
             caption=self._caption(),
+            strip=strip,
         )
 
     def _frame(self) -> None:
-        axes = self.axes
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_xlim(*self.scene.xlim)
-        axes.set_ylim(*self.scene.ylim)
-        axes.set_xlabel("Arithmetic intensity [FLOP/byte]", fontsize=10)
-        axes.set_ylabel("Performance [FLOP/s]", fontsize=10)
-        for axis, tick in ((axes.xaxis, _plain_tick), (axes.yaxis, si_tick)):
-            axis.set_major_formatter(tick)
-            axis.set_minor_formatter("")
-        axes.grid(which="major", color=GRID, linewidth=0.7)
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
-        box = axes.get_window_extent(self.renderer)
-        self.layout = Layout(Box(box.x0 + 2, box.y0 + 2, box.x1 - 2, box.y1 - 2))
-
-    def _pixel(self, x: float, y: float) -> tuple[float, float]:
-        px, py = self.axes.transData.transform((x, y))
-        return float(px), float(py)
-
-    def _heading(self, title: str, subtitle: str) -> None:
-        place: dict[str, Any] = {"transform": self.axes.transAxes, "parse_math": False}
-        self.axes.text(0, 1.055, printable(title), fontsize=14, fontweight="bold", **place)
-        self.axes.text(0, 1.02, subtitle, fontsize=9.5, color=MUTED, **place)
+        labels = ("Arithmetic intensity [FLOP/byte]", "Performance [FLOP/s]")
+        self.log_axes(self.scene.xlim, self.scene.ylim, *labels)
+        self.ticks(plain_tick, si_tick)
 
     # Roofs
 
@@ -117,8 +120,12 @@ class Drawing:
             return
         (x, y), (x0, x1), floor = self.scene.ridge, self.scene.xlim, self.scene.ylim[0]
         plain: dict[str, Any] = {"linewidth": 0, "zorder": 0.2}
-        self.axes.fill([x0, x0, x, x], [floor, y * x0 / x, y, floor], color=MEMORY_ZONE, **plain)
-        self.axes.fill([x, x, x1, x1], [floor, y, y, floor], color=COMPUTE_ZONE, **plain)
+        self.axes.fill(
+            [x0, x0, x, x], [floor, y * x0 / x, y, floor], color=self.shade(MEMORY_ZONE), **plain
+        )
+        self.axes.fill(
+            [x, x, x1, x1], [floor, y, y, floor], color=self.shade(COMPUTE_ZONE), **plain
+        )
 
     def _roof(self, roof: Roof) -> Any:
         x0, x1 = self.scene.xlim
@@ -126,7 +133,7 @@ class Drawing:
         (line,) = self.axes.plot(
             ends,
             [roof.at(x) for x in ends],
-            color=INK if roof.used else FAINT,
+            color=self.shade(INK if roof.used else FAINT),
             linewidth=1.3 if roof.used else 1.0,
             linestyle="-" if roof.measured else "--",
             zorder=2,
@@ -135,19 +142,33 @@ class Drawing:
         return line
 
     def _ridge(self) -> None:
-        """Mark where the slowest memory meets the peak."""
+        """Mark every ridge point, and the one of the slowest memory and the peak with its intensity."""
+        for x, y in self.scene.ridges:
+            self.axes.plot(
+                [x], [y], "o", color=self.shade(MUTED), mfc=self.shade(PAPER), markersize=3.5,
+                zorder=2.5, gid="ridge-point",
+            )  # fmt: skip
         if self.scene.ridge is None:
             return
         x, y = self.scene.ridge
         self.axes.plot(
-            [x, x], [self.scene.ylim[0], y], color=FAINT, linewidth=0.9, ls=":", zorder=1
+            [x, x], [self.scene.ylim[0], y],
+            color=self.shade(FAINT), linewidth=0.9, ls=":", zorder=1,
+        )  # fmt: skip
+        self.axes.plot(
+            [x], [y], "o", color=self.shade(INK), mfc=self.shade(PAPER), markersize=5, zorder=3,
+            gid="ridge",
+        )  # fmt: skip
+        name = self.text(
+            f"ridge {number(x)} FLOP/byte", (x, self.scene.ylim[0]), (4, 6), color=self.shade(MUTED)
         )
-        self.axes.plot([x], [y], "o", color=INK, mfc=PAPER, markersize=5, zorder=3, gid="ridge")
-        self._text(f"ridge {number(x)} FLOP/byte", (x, self.scene.ylim[0]), (4, 6), color=MUTED)
+        extent = name.get_window_extent(self.renderer)
+        self.layout.take(Box(extent.x0, extent.y0, extent.x1, extent.y1))
 
     def _roof_label(self, roof: Roof) -> None:
-        text = self._text(roof.label, (1, 1), (0, 0), zorder=6, fontsize=8.5, fontweight="bold")
-        text.set_color(INK if roof.used else MUTED)
+        look: dict[str, Any] = {"fontsize": self.roof_font, "fontweight": "bold"}
+        text = self.text(roof.label, (1, 1), (0, 0), zorder=6, **look)
+        text.set_color(self.shade(INK if roof.used else MUTED))
         extent = text.get_window_extent(self.renderer)
         width, height = extent.width + 4, extent.height
         crossing = [
@@ -161,8 +182,10 @@ class Drawing:
         x, y, angle, lift = next(
             (c for c in choices if layout.free(along(c[0], c[1], width, height, c[2]))), choices[0]
         )
+        # Without room anywhere, at least not beyond the right edge.
+        x = x if roof.sloped else min(x, self.layout.frame.x1 - width)
         self.layout.take(*along(x, y, width, height, angle))
-        self._move(text, (x, y))
+        self.move(text, (x, y))
         text.set(rotation=math.degrees(angle), rotation_mode="anchor", ha="left", va="bottom")
         if lift > _BESIDE:
             cos, sin = math.cos(angle), math.sin(angle)
@@ -206,17 +229,17 @@ class Drawing:
 
     def _pointer(self, start: tuple[float, float], end: tuple[float, float]) -> None:
         """A thin line from a label to its roof, with a dot on it."""
-        xs, ys = zip(*self.axes.transData.inverted().transform((start, end)), strict=True)
-        self.axes.plot(
-            xs, ys, color=INK, linewidth=0.7, marker=".", markevery=[1], markersize=4, zorder=3
-        )
+        self.stroke(
+            start, end, color=self.shade(INK), linewidth=0.7, marker=".", markevery=[1],
+            markersize=4, zorder=3,
+        )  # fmt: skip
 
     def _visible(self, roof: Roof) -> tuple[tuple[float, float], tuple[float, float], float]:
         """Ends of the line within the axes, in pixels, and its angle."""
         x0, x1 = self.scene.xlim
         start = max(x0, self.scene.ylim[0] / roof.rate if roof.sloped else roof.ridge or x0)
         end = max((roof.ridge or x1) if roof.sloped else x1, start)
-        p, q = self._pixel(start, roof.at(start)), self._pixel(end, roof.at(end))
+        p, q = self.pixel(start, roof.at(start)), self.pixel(end, roof.at(end))
         return p, q, math.atan2(q[1] - p[1], q[0] - p[0])
 
     def _line(self, roof: Roof) -> list[Box]:
@@ -229,13 +252,21 @@ class Drawing:
     def _join(self, one: Spot) -> Any:
         """The line that joins the levels of one spot: its length is the reuse between them."""
         xs = [one.intensity[level] for level in one.levels]
-        colour = self.colours[one.group]
-        (start, y), (end, _) = self._pixel(min(xs), one.rate), self._pixel(max(xs), one.rate)
+        (start, y), (end, _) = self.pixel(min(xs), one.rate), self.pixel(max(xs), one.rate)
         self.layout.take(Box(start, y - 1, end, y + 1))
         (line,) = self.axes.plot(
-            [min(xs), max(xs)], [one.rate] * 2, color=colour, linewidth=1, alpha=0.45, zorder=3
+            [min(xs), max(xs)],
+            [one.rate] * 2,
+            color=self._colour(one),
+            linestyle=self.manners[one.group].line,
+            linewidth=1,
+            alpha=0.6,
+            zorder=3,
         )
         return line
+
+    def _colour(self, one: Spot) -> str:
+        return self.shade(self.colours[one.group])
 
     def _markers(self) -> dict[MemoryLevel, list[tuple[str, Any]]]:
         found: dict[MemoryLevel, list[tuple[str, Any]]] = {level: [] for level in self.scene.levels}
@@ -246,21 +277,30 @@ class Drawing:
 
     def _marker(self, index: int, one: Spot, level: MemoryLevel) -> Any:
         """One marker; short ones lie above long ones."""
-        colour, hollow = self.colours[one.group], self._hollow(one, level)
-        x, y = self._pixel(one.intensity[level], one.rate)
+        colour, paper, hollow = self._colour(one), self.shade(PAPER), self._hollow(one, level)
+        x, y = self.pixel(one.intensity[level], one.rate)
         half = self._radius(index)
         self.layout.take(Box(x - half, y - half, x + half, y + half))
-        return self.axes.scatter(
-            [one.intensity[level]],
-            [one.rate],
+        height = 4 + index / (10 * len(self.scene.spots))
+        at = ([one.intensity[level]], [one.rate])
+        marker = self.axes.scatter(
+            *at,
             s=self.areas[index],
             marker=SHAPES[level],
-            facecolors=[(PAPER, 0.55) if hollow else (colour, 0.85)],
-            edgecolors=colour if hollow else PAPER,
+            facecolors=[(paper, 0.55) if hollow else (colour, 0.85)],
+            edgecolors=colour if hollow else paper,
             linewidths=min(1.4, half / 5) if hollow else 0.6,
-            zorder=4 + index / (10 * len(self.scene.spots)),
+            zorder=height,
             gid=f"point-{index}-{level}",
         )
+        sign = self.manners[one.group].mark
+        if sign and self.areas[index] >= MARKED_AREA:
+            # Within the marker, so that the group can be told in black and white.
+            self.axes.scatter(
+                *at, s=0.36 * self.areas[index], marker=sign, linewidths=0.9,
+                c=[colour if hollow else paper], zorder=height + 1e-4, gid=f"sign-{index}-{level}",
+            )  # fmt: skip
+        return marker
 
     def _hollow(self, one: Spot, level: MemoryLevel) -> bool:
         """Whether a marker is not filled."""
@@ -271,15 +311,18 @@ class Drawing:
         return math.sqrt(self.areas[index]) / 2 * float(self.figure.dpi) / 72
 
     def _alarms(self) -> None:
+        """Warning signs at points above a roof that should hold them."""
         for index, one in enumerate(self.scene.spots):
             if one.name not in self.scene.above:
                 continue
             anchor = (one.intensity[one.levels[-1]], one.rate)
-            x, y = self._pixel(*anchor)
+            x, y = self.pixel(*anchor)
             lift = self._radius(index) + 1
             self.layout.take(Box(x - 7, y + lift, x + 7, y + lift + 14))
-            sign = self._text("⚠", anchor, (0, 0), fontsize=11, color=ALARM, zorder=7, ha="center")
-            self._move(sign, (x, y + lift))
+            sign = self.text(
+                "⚠", anchor, (0, 0), fontsize=11, color=self.shade(ALARM), zorder=7, ha="center"
+            )
+            self.move(sign, (x, y + lift))
             sign.set_gid(f"alarm-{index}")
 
     def _labels(self) -> dict[str, Any]:
@@ -292,86 +335,28 @@ class Drawing:
         return {name: text for name, text in labels.items() if text is not None}
 
     def _label(self, index: int, one: Spot) -> Any:
-        anchors = [self._pixel(one.intensity[level], one.rate) for level in reversed(one.levels)]
-        text = self._text(short(one.label or one.name), (1, 1), (0, 0), fontsize=8.5, zorder=6)
-        extent = text.get_window_extent(self.renderer)
-        size = (extent.width + 4, extent.height + 2)
-        gap = self._radius(index) + 2
-        rounds = zip(*(around(*anchor, *size, gap) for anchor in anchors), strict=True)
-        choices = ((a, box) for boxes in rounds for a, box in zip(anchors, boxes, strict=True))
-        anchor, box = next((c for c in choices if self.layout.free([c[1]])), (None, None))
-        if anchor is None or box is None:
-            text.remove()
-            return None
-        self.layout.take(box)
-        self._move(text, (box.x0 + 2, box.y0 + 1))
-        self._leader(anchor, box, gap)
-        return text
-
-    def _leader(self, anchor: tuple[float, float], box: Box, gap: float) -> None:
-        """A thin line from a label to its marker where the two lie apart."""
-        nearest = min(max(anchor[0], box.x0), box.x1), min(max(anchor[1], box.y0), box.y1)
-        if math.dist(anchor, nearest) < gap + 6:
-            return
-        xs, ys = zip(*(self.axes.transData.inverted().transform((anchor, nearest))), strict=True)
-        self.axes.plot(xs, ys, color=FAINT, linewidth=0.6, zorder=3.5)
-
-    # Text
-
-    def _text(
-        self, text: str, at: tuple[float, float], offset: tuple[float, float], **more: Any
-    ) -> Any:
-        """Text at data coordinates, shifted by points, so that any resolution looks the same."""
-        style: dict[str, Any] = {"fontsize": 8, "parse_math": False, "annotation_clip": False}
-        return self.axes.annotate(text, at, offset, textcoords="offset points", **style | more)
-
-    def _move(self, text: Any, pixel: tuple[float, float]) -> None:
-        """Put the lower left corner of a text at a pixel."""
-        text.xy = tuple(self.axes.transData.inverted().transform(pixel))
-        text.set(va="bottom")
-
-    def _handle(self, key: Key) -> Any:
-        (line,) = self.axes.plot([], [], key.shape or "none", markersize=math.sqrt(key.area))
-        line.set(
-            linestyle="none",
-            markerfacecolor=PAPER if key.open else key.colour,
-            markeredgecolor=key.colour if key.open else PAPER,
-        )
-        line.remove()
-        return line
+        anchors = [self.pixel(one.intensity[level], one.rate) for level in reversed(one.levels)]
+        return self.label(one.label or one.name, anchors, self._radius(index) + 2)
 
     def _keys(self) -> list[Key]:
-        return legend(self.scene)
+        shown = dataclasses.replace(self.scene, spots=(*self.scene.spots, *self._below()))
+        return [*legend(shown), *roof_keys(self.scene)]
+
+    def _below(self) -> Sequence[Spot]:
+        """What is drawn in the strip."""
+        return () if self.strip is None else self.scene.zero
 
     def _legend(self) -> None:
-        keys = self._keys()
-        if not keys:
-            return
-        box = self.axes.legend(
-            [self._handle(key) for key in keys],
-            [key.text for key in keys],
-            loc="upper left",
-            bbox_to_anchor=(1.01, 1.0),
-            frameon=False,
-            fontsize=8.5,
-            labelspacing=0.7,
-            handletextpad=0.6,
-            borderaxespad=0.0,
-        )
-        for key, text in zip(keys, box.get_texts(), strict=True):
-            text.set(parse_math=False, fontweight="normal" if key.shape else "bold")
+        self.legend(self._keys())
+
+    def _strip(self) -> StripArtists | None:
+        if self.strip is None or not self.scene.zero:
+            return None
+        shades = {name: self.shade(colour) for name, colour in self.colours.items()}
+        sizes = self.areas[len(self.scene.spots) :]
+        return StripDrawing(self.scene, self.strip, self.renderer, self.style).draw(shades, sizes)
 
     def _caption(self) -> str:
         text = caption(self.scene)
-        place: dict[str, Any] = {"transform": self.axes.transAxes, "parse_math": False}
-        self.axes.text(-0.06, -0.105, text, fontsize=7.5, color=MUTED, va="top", **place)
+        self.note(text, self.strip if self.scene.zero else None)
         return text
-
-
-def _plain_tick(value: float, _position: float | None) -> str:
-    return f"{value:g}"
-
-
-def si_tick(value: float, _position: float | None) -> str:
-    """A power of ten with an SI prefix: ``100 G``."""
-    return si(value, "", 1 + round(math.log10(value)) % 3)

@@ -11,9 +11,20 @@ from typing import TYPE_CHECKING, Any
 from hroof.errors import OutputError, UsageError
 from hroof.files import Write, json_ready, json_writer, write_atomic
 from hroof.findings import findings, verdict, warnings
+from hroof.report.charts.choice import CHARTS, USUAL, Choice
 from hroof.report.plain import no_formula
 from hroof.report.schema import JSON_SCHEMA, REPORT_SCHEMA
-from hroof.roofline import Coverage, Pair, Point, Totals, check_keys, coverage, points, totals
+from hroof.roofline import (
+    Coverage,
+    Pair,
+    Point,
+    Totals,
+    check_keys,
+    coverage,
+    points,
+    remembering,
+    totals,
+)
 from hroof.roofline.bounds import PAIRS
 from hroof.units import MemoryLevel, Source
 
@@ -25,9 +36,9 @@ if TYPE_CHECKING:
 
 __all__ = ["JSON_SCHEMA", "check_kind", "to_frame", "to_json", "write"]
 
-CHARTS = (".png", ".svg", ".pdf")
 
 
+@remembering()
 def to_json(
     profile: Profile, machine: Machine | None = None, by: Sequence[str] = ("layer",)
 ) -> dict[str, Any]:
@@ -156,6 +167,21 @@ def to_frame(
     return frame.astype({name: "float64" for name in names if name not in text})
 
 
+def csv_columns(by: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """The columns of ``to_frame``, each with where its value lies in a row of ``to_json``."""
+    paths = [(key, [key]) for key in by]
+    paths += [(f"{name} [{unit}]", [name]) for name, unit in _FLAT_UNITS.items()]
+    for pipe, precision in PAIRS:
+        unit = "FLOP" if precision.is_float else "OP"
+        name = f"{pipe}_{precision}"
+        paths.append((f"flop_{name} [{unit}]", ["flop_by", name]))
+    for name, unit in _LEVEL_UNITS.items():
+        paths += [(f"{name}_{level} [{unit}]", [name, level.value]) for level in MemoryLevel]
+    sources = ("time", "flop", *(level.value for level in MemoryLevel))
+    paths += [(f"source_{name}", ["sources", name]) for name in sources]
+    return [*paths, ("bound", ["bound"]), ("notes", ["notes"])]
+
+
 def _empty(by: Sequence[str]) -> Point:
     nan = float("nan")
     return Point(
@@ -175,6 +201,7 @@ def _flat(row: Mapping[str, Any], by: Sequence[str]) -> dict[str, Any]:
     return flat | {"bound": row["bound"], "notes": " ".join(row["notes"])}
 
 
+@remembering()
 def write(
     profile: Profile,
     machine: Machine | None,
@@ -182,6 +209,7 @@ def write(
     by: Sequence[str] = ("layer",),
     *,
     force: bool = False,
+    chart: Choice = USUAL,
 ) -> Path:
     """Write a report; the suffix says which kind. The file appears whole or not at all.
 
@@ -191,9 +219,10 @@ def write(
     Args:
         profile: What was collected.
         machine: Its ceilings, or None.
-        path: A file that ends in .json, .csv, .parquet, .txt, .html, .png, .svg or .pdf.
+        path: A file that ends in .json, .csv, .parquet, .txt, .md, .html, .png, .svg or .pdf.
         by: Grouping keys of the rows.
         force: Replace a file that is there already.
+        chart: Which chart, for files that are one.
 
     Raises:
         UsageError: The suffix stands for no kind of report, or a grouping key is unknown.
@@ -207,7 +236,10 @@ def write(
             f"{str(path)!r} exists already.",
             "Choose another name, or allow replacing it with --force.",
         )
-    write_atomic(path, _writers()[suffix](profile, machine, tuple(by), suffix))
+    if suffix in CHARTS:
+        write_atomic(path, _chart_writer(profile, machine, tuple(by), suffix, chart))
+    else:
+        write_atomic(path, _writers()[suffix](profile, machine, tuple(by), suffix))
     return path
 
 
@@ -217,11 +249,11 @@ def check_kind(path: str | Path) -> str:
     Raises:
         UsageError: It stands for none.
     """
-    suffix = Path(path).suffix.lower()
-    if suffix not in _writers():
+    suffix, known = Path(path).suffix.lower(), (*_writers(), *CHARTS)
+    if suffix not in known:
         raise UsageError(
             f"{Path(path).name!r} is no kind of report.",
-            f"End the name with one of {', '.join(_writers())}.",
+            f"End the name with one of {', '.join(known)}.",
         )
     return suffix
 
@@ -232,9 +264,9 @@ _Maker = Callable[["Profile", "Machine | None", tuple[str, ...], str], Write]
 def _writers() -> dict[str, _Maker]:
     kinds: dict[str, _Maker] = {
         ".json": _write_json, ".csv": _write_csv, ".parquet": _write_parquet,
-        ".txt": _write_text, ".html": _write_html,
+        ".txt": _write_text, ".md": _write_markdown, ".html": _write_html,
     }  # fmt: skip
-    return kinds | dict.fromkeys(CHARTS, _write_chart)
+    return kinds
 
 
 def _write_json(
@@ -273,6 +305,14 @@ _TEXT_FILE_WIDTH = 200
 """A file has no terminal: wide enough for every column of the usual groupings."""
 
 
+def _write_markdown(
+    profile: Profile, machine: Machine | None, by: tuple[str, ...], suffix: str
+) -> Write:
+    from hroof.report.markdown import render
+
+    return _as_text(render(profile, machine, by=by))
+
+
 def _write_html(
     profile: Profile, machine: Machine | None, by: tuple[str, ...], suffix: str
 ) -> Write:
@@ -282,7 +322,7 @@ def _write_html(
 
 
 def _as_text(text: str) -> Write:
-    return _as_bytes(text.encode("utf-8"))
+    return _as_bytes(text.encode("utf-8", "backslashreplace"))
 
 
 def _as_bytes(content: bytes) -> Write:
@@ -292,13 +332,13 @@ def _as_bytes(content: bytes) -> Write:
     return fill
 
 
-def _write_chart(
-    profile: Profile, machine: Machine | None, by: tuple[str, ...], suffix: str
+def _chart_writer(
+    profile: Profile, machine: Machine | None, by: tuple[str, ...], suffix: str, chart: Choice
 ) -> Write:
     from hroof.report.chart import draw_file
 
     with tempfile.TemporaryDirectory() as folder:
         drawn = Path(folder) / f"chart{suffix}"
-        draw_file(profile, machine, drawn, by)
+        draw_file(profile, machine, drawn, by, chart)
         content = drawn.read_bytes()
     return _as_bytes(content)

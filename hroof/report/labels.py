@@ -1,15 +1,16 @@
-"""Labels of kernels: short where that is enough to tell them apart."""
+"""Labels of kernels, short where that is enough to tell them apart; labels and groups of points on a chart."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from hroof.kernels import display_name, operation_name
+from hroof.kernels import display_name, family, op_family, operation_name
 from hroof.roofline import Point
 
 KERNEL = "kernel"
+_OTHER = "other"
 
 
 def labels(kernels: Iterable[str]) -> dict[str, str]:
@@ -34,3 +35,24 @@ def labelled(points: Sequence[Point]) -> list[Point]:
         else point
         for point in points
     ]
+
+
+def label_of(key: Mapping[str, str]) -> str:
+    """What a chart calls a point of these grouping keys: its layer, kernel or op, else its first key."""
+    kernel = key.get(KERNEL) or ""
+    named = key.get("layer") or display_name(kernel) or kernel or key.get("op")
+    return named or next((value for value in key.values() if value), "")
+
+
+def group_of(key: Mapping[str, str]) -> str:
+    """What gives a point its colour: its phase, else the outermost layer, else the kind of work."""
+    if "phase" in key:
+        return key["phase"] or _OTHER
+    path = next((key[name] for name in key if name in ("layer", "block") or "depth" in name), None)
+    if path is not None:
+        return (path or _OTHER).split(".", 1)[0]
+    if "family" in key:
+        return key["family"] or _OTHER
+    kinds = [family(key[KERNEL])] if key.get(KERNEL) else []
+    kinds += [op_family(key["op"])] if key.get("op") else []
+    return next((str(kind) for kind in kinds if kind != _OTHER), _OTHER)

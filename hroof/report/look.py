@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
+from hroof.kernels import Family
 from hroof.machine import Machine
-from hroof.report.scene import Scene, Spot
+from hroof.report.scene import NotDrawn, Scene, Spot
 from hroof.units import MemoryLevel, Phase, Source, si
 
 INK, MUTED, FAINT, GRID, PAPER = "#1f2937", "#4b5563", "#9ca3af", "#e5e7eb", "#ffffff"
@@ -26,7 +28,10 @@ PHASE_COLOURS = {
 LEVELS_HEADING = "Bytes by memory level"
 SHAPES = {MemoryLevel.L1: "o", MemoryLevel.L2: "s", MemoryLevel.L3: "D", MemoryLevel.DRAM: "^"}
 
-_LARGEST, _SMALLEST, _SAME = 320.0, 16.0, 64.0
+NO_MARKER = "None"
+_LARGEST, _SMALLEST, _SAME, _NAMED = 320.0, 16.0, 64.0, 100.0
+MARKED_AREA = 22.0
+"""Area in points² from which on a marker has room for a sign."""
 _NAMES, _LINES, _WIDTH, _LABEL = 5, 5, 175, 30
 _GREY = PHASE_COLOURS[Phase.OTHER.value]
 _PALETTE = [*list(PHASE_COLOURS.values())[:5], "#56b4e9", "#a6761d"]
@@ -40,6 +45,14 @@ _SOURCES = {
 }
 
 
+class Grouped(Protocol):
+    """Whatever has a group that gives it its colour."""
+
+    @property
+    def group(self) -> str:
+        """The group's name."""
+
+
 @dataclass(frozen=True)
 class Key:
     """One line of the legend.
@@ -50,6 +63,8 @@ class Key:
         colour: Colour of the marker.
         open: The marker is not filled.
         area: Area of the marker in points².
+        mark: A sign within the marker.
+        line: Style of a line through the marker; empty: none.
     """
 
     text: str
@@ -57,6 +72,41 @@ class Key:
     colour: str = MUTED
     open: bool = False
     area: float = _SAME
+    mark: str = ""
+    line: Any = ""
+
+
+@dataclass(frozen=True)
+class Manner:
+    """What tells a group apart in black and white.
+
+    Attributes:
+        mark: A sign within its markers; empty: none.
+        line: Style of the lines that join its markers.
+    """
+
+    mark: str = ""
+    line: Any = "-"
+
+
+_MANNERS = (
+    Manner(),
+    Manner("_", "--"),
+    Manner("|", ":"),
+    Manner("x", "-."),
+    Manner("+", (0, (5, 1, 1, 1, 1, 1))),
+    Manner("2", (0, (1, 3))),
+    Manner("*", (0, (8, 3))),
+)
+_REST = Manner(".", (0, (2, 2)))
+
+
+def manners(groups: Iterable[str]) -> dict[str, Manner]:
+    """Sign and line of each group: phases have fixed ones, others by their order, then one for the rest."""
+    found = list(groups)
+    if set(found) <= set(PHASE_COLOURS):
+        return {name: _MANNERS[list(PHASE_COLOURS).index(name)] for name in found}
+    return {name: _MANNERS[i] if i < len(_MANNERS) else _REST for i, name in enumerate(found)}
 
 
 def printable(text: str) -> str:
@@ -70,7 +120,7 @@ def short(text: str, limit: int = _LABEL) -> str:
     return text if len(text) <= limit else "…" + text[1 - limit :]
 
 
-def colours(spots: Sequence[Spot]) -> dict[str, str]:
+def colours(spots: Sequence[Grouped]) -> dict[str, str]:
     """A colour for each group; phases have fixed ones, others by falling time, then grey."""
     groups = list(dict.fromkeys(one.group for one in spots))
     if set(groups) <= set(PHASE_COLOURS):
@@ -103,14 +153,48 @@ def legend(scene: Scene) -> list[Key]:
     if not scene.spots:
         return []
     found = colours(scene.spots)
-    named = "Phase" if set(found) <= set(PHASE_COLOURS) else "Layer group"
-    keys = [Key(named)]
-    keys += [Key(short(n, 24), "o", c) for n, c in found.items() if c != _GREY or named == "Phase"]
-    if named != "Phase" and _GREY in found.values():
-        keys.append(Key("other groups", "o", _GREY))
+    keys = [Key(heading_of(found)), *group_keys(found)]
     keys.append(Key(LEVELS_HEADING))
     keys += [_level(level, source) for level in scene.levels for source in _sources(scene, level)]
     return [*keys, *_sizes(scene.spots)]
+
+
+def heading_of(groups: Iterable[str]) -> str:
+    """What the groups of a chart are."""
+    found = set(groups)
+    if found <= set(PHASE_COLOURS):
+        return "Phase"
+    return "Kind of work" if found <= set(map(str, Family)) else "Layer group"
+
+
+def group_keys(found: Mapping[str, str]) -> list[Key]:
+    """One line per group, all those in grey together: its colour, its sign and its kind of line."""
+    phases, manner = set(found) <= set(PHASE_COLOURS), manners(found)
+    keys = [
+        Key(
+            short(name, 24),
+            "o",
+            colour,
+            area=_NAMED,
+            mark=manner[name].mark,
+            line=manner[name].line,
+        )
+        for name, colour in found.items()
+        if colour != _GREY or phases
+    ]
+    if not phases and _GREY in found.values():
+        keys.append(Key("other groups", "o", _GREY, area=_NAMED, mark=_REST.mark, line=_REST.line))
+    return keys
+
+
+def roof_keys(scene: Scene) -> list[Key]:
+    """What dashed roofs and warning signs are, where there are any."""
+    keys = []
+    if any(not roof.measured for roof in scene.roofs):
+        keys.append(Key("Dashed roof: not measured", NO_MARKER, line="--", colour=INK))
+    if scene.above:
+        keys.append(Key("⚠ above a roof: evidence of\na fault, never a success", NO_MARKER))
+    return keys
 
 
 def _sources(scene: Scene, level: MemoryLevel) -> list[Source]:
@@ -143,17 +227,25 @@ def subtitle(machine: Machine | None) -> str:
     facts = [printable(machine.name), f"ceilings: {', '.join(how)}" if how else "no ceilings"]
     threads = machine.facts.get("threads")
     if threads:
-        facts.insert(1, f"{threads} thread" if threads == 1 else f"{threads} threads")
+        facts.insert(1, "1 thread" if threads == 1 else f"{printable(str(threads))} threads")
     return " · ".join(facts)
 
 
 def caption(scene: Scene) -> str:
     """What is left out and what is odd, in a few lines; the full lists are in the scene."""
-    left = _by_reason((one.reason, one.name) for one in scene.not_drawn)
-    odd = _by_reason((reason, name) for name, reason in scene.above.items())
-    parts = [f"⚠ {reason}: {_some(names)}." for reason, names in odd.items()]
+    return caption_of(scene.not_drawn, scene.above)
+
+
+def caption_of(
+    not_drawn: Iterable[NotDrawn], above: Mapping[str, str], more: Sequence[str] = ()
+) -> str:
+    """The same from its parts, with further sentences between them."""
+    left = _by_reason((one.reason, one.name) for one in not_drawn)
+    odd = _by_reason((reason, name) for name, reason in above.items())
+    parts = [f"⚠ {reason}: {some(names)}." for reason, names in odd.items()]
+    parts += [printable(part) for part in more]
     if left:
-        parts.append("Not drawn: " + "; ".join(f"{r}: {_some(n)}" for r, n in left.items()) + ".")
+        parts.append("Not drawn: " + "; ".join(f"{r}: {some(n)}" for r, n in left.items()) + ".")
     lines = [line for part in parts for line in textwrap.wrap(part, _WIDTH)]
     return "\n".join(lines if len(lines) <= _LINES else [*lines[: _LINES - 1], "…"])
 
@@ -165,6 +257,7 @@ def _by_reason(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     return reasons
 
 
-def _some(names: Sequence[str]) -> str:
+def some(names: Sequence[str]) -> str:
+    """The first few names, and how many more there are."""
     shown = ", ".join(short(name, 40) for name in names[:_NAMES])
     return shown if len(names) <= _NAMES else f"{shown} and {len(names) - _NAMES} more"

@@ -10,11 +10,10 @@ from hroof.ceilings.datasheets import datasheet
 from hroof.ceilings.plateaus import Plateau
 from hroof.ceilings.sweep import caches_per_thread, doubts, each, levels, plateaus
 from hroof.machine import Ceiling, Machine, Sweep
-from hroof.report.scene import Roof, Scene, drawable
+from hroof.report.scene import SOLID, Roof, Scene, drawable
 from hroof.roofline import Pair
 from hroof.units import MemoryLevel, Pipe, number, si
 
-_SOLID = ("measured", "framework-reachable")
 _SHEET = "sheet-"
 _AT_LEAST = "≥ "
 REACHABLE = "≥ framework-reachable: the unit may do more than the framework's kernels reached"
@@ -63,7 +62,7 @@ def _slopes(bandwidths: Mapping[MemoryLevel, Ceiling], peaks: Iterable[Ceiling])
             label=f"{level.label} {_rate(one, 'B/s')}",
             rate=one.rate,
             sloped=True,
-            measured=one.how in _SOLID,
+            measured=one.how in SOLID,
             used=True,
             ridge=None if top is None else top / one.rate,
         )
@@ -86,7 +85,7 @@ def _flats(peaks: Mapping[Pair, Ceiling], bandwidths: Iterable[Ceiling]) -> list
             else "",
             rate=one.rate,
             sloped=False,
-            measured=one.how in _SOLID,
+            measured=one.how in SOLID,
             used=True,
             ridge=None if fastest is None else one.rate / fastest,
         )

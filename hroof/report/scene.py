@@ -6,13 +6,17 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from hroof.kernels import display_name
 from hroof.machine import Machine
+from hroof.report.labels import group_of, label_of
 from hroof.roofline import Pair, Point, flag_point
 from hroof.units import MemoryLevel, Pipe, Source, si
 
 MAX_SPOTS = 200
 """How many groups one chart draws; the rest, the shortest, are named as not drawn."""
+
+ZERO_FLOP = "0 FLOP"
+SOLID = ("measured", "framework-reachable")
+"""Kinds of evidence whose roofs are solid lines; those of others are dashed."""
 
 _SMALLEST, _LARGEST = 1e-12, 1e24
 _MAX_PEAKS = 6
@@ -30,11 +34,12 @@ class Spot:
         intensity: FLOP per byte at each level.
         time: Seconds, for the marker's area.
         label: Short name for the chart; empty: ``name``.
-        group: What gives the colour: a phase or the outermost layer.
+        group: What gives the colour: a phase, the outermost layer or the kind of work.
         sources: Where the bytes of each level come from.
         flop: Nominal FLOP per (pipe, precision), for the compute roof that applies.
         executed: Least ÷ nominal FLOP.
         missing: Why there is nothing to draw, or empty.
+        byte_rate: B/s at each level that is known.
     """
 
     name: str
@@ -47,6 +52,7 @@ class Spot:
     flop: Flop = field(default_factory=dict)
     executed: float = 1.0
     missing: str = ""
+    byte_rate: Mapping[MemoryLevel, float] = field(default_factory=dict)
 
     @property
     def levels(self) -> list[MemoryLevel]:
@@ -65,7 +71,7 @@ class Roof:
         label: Text beside the line, with the rate; empty where another line has said it.
         rate: B/s for a bandwidth, FLOP/s for a peak.
         sloped: A bandwidth.
-        measured: Not from a data sheet.
+        measured: Measured here, not printed by the vendor, computed from a clock or given by hand.
         used: A bandwidth, or the peak of a unit that some spot uses.
         ridge: FLOP/byte where the line begins (a peak) or ends (a bandwidth); None: nowhere.
     """
@@ -111,6 +117,7 @@ class Scene:
         ylim: Limits in FLOP/s.
         not_drawn: What is left out, and why.
         above: Name → reason, for spots above a roof that should hold them.
+        zero: Groups without FLOP whose bytes/s are known, longest time first; ``not_drawn`` names them, too.
     """
 
     spots: tuple[Spot, ...]
@@ -121,6 +128,14 @@ class Scene:
     ylim: tuple[float, float]
     not_drawn: tuple[NotDrawn, ...]
     above: Mapping[str, str]
+    zero: tuple[Spot, ...] = ()
+
+    @property
+    def ridges(self) -> list[tuple[float, float]]:
+        """Where each bandwidth meets each peak in use, as (FLOP/byte, FLOP/s)."""
+        slopes = [roof.rate for roof in self.roofs if roof.sloped]
+        flats = [roof.rate for roof in self.roofs if not roof.sloped and roof.used]
+        return [(peak / bandwidth, peak) for peak in flats for bandwidth in slopes]
 
 
 def drawable(value: float | None) -> bool:
@@ -136,32 +151,21 @@ def spot(point: Point) -> Spot:
         rate=point.flop_rate,
         intensity=point.intensity,
         time=point.time,
-        label=_label(point.key),
-        group=_group(point.key),
+        label=label_of(point.key),
+        group=group_of(point.key),
         sources={level: point.sources.get(level, Source.MISSING) for level in point.nbytes},
         flop={pair: value for pair, value in point.flop.items() if pair[1].is_float},
         executed=least / total if total > 0 and least > 0 else 1.0,
         missing=_missing(point),
+        byte_rate=point.byte_rate,
     )
-
-
-def _label(key: Mapping[str, str]) -> str:
-    kernel = key.get("kernel") or ""
-    named = key.get("layer") or display_name(kernel) or kernel or key.get("op")
-    return named or key.get("family") or ""
-
-
-def _group(key: Mapping[str, str]) -> str:
-    if "phase" in key:
-        return key["phase"] or "other"
-    return (key.get("layer") or "other").split(".", 1)[0]
 
 
 def _missing(point: Point) -> str:
     if math.isnan(point.total_flop):
         return "FLOP not known"
     if point.total_flop <= 0:
-        return "0 FLOP"
+        return ZERO_FLOP
     if not point.time > 0:
         return "time not known"
     return "" if point.nbytes else "bytes not known"
@@ -194,11 +198,21 @@ def compose(
         ylim=ylim,
         not_drawn=tuple(_left_out(ordered, surplus)),
         above=_above(drawn, machine, bandwidths),
+        zero=tuple(one for one in ordered if _moves(one)),
     )
 
 
+def _moves(one: Spot) -> bool:
+    """Whether a group without FLOP has bytes/s to be shown."""
+    return one.missing == ZERO_FLOP and any(map(drawable, one.byte_rate.values()))
+
+
 def _only(one: Spot, wanted: tuple[MemoryLevel, ...]) -> Spot:
-    return replace(one, intensity={lv: v for lv, v in one.intensity.items() if lv in wanted})
+    return replace(
+        one,
+        intensity={level: v for level, v in one.intensity.items() if level in wanted},
+        byte_rate={level: v for level, v in one.byte_rate.items() if level in wanted},
+    )
 
 
 def _left_out(spots: Sequence[Spot], surplus: Sequence[Spot]) -> Iterable[NotDrawn]:
@@ -217,7 +231,7 @@ def _left_out(spots: Sequence[Spot], surplus: Sequence[Spot]) -> Iterable[NotDra
 
 def _why(one: Spot) -> str:
     if one.rate == 0:
-        return "0 FLOP"
+        return ZERO_FLOP
     return "performance not known" if not drawable(one.rate) else "no traffic known"
 
 
@@ -263,7 +277,7 @@ def _roofs(
             f"{level.label} {si(rate, 'B/s')}",
             rate,
             True,
-            machine.bandwidths[level].how != "datasheet",
+            machine.bandwidths[level].how in SOLID,
             True,
             None if top is None else top / rate,
         )
@@ -276,7 +290,7 @@ def _roofs(
             labels[pipe, precision],
             rate,
             False,
-            machine.peaks[pipe, precision].how != "datasheet",
+            machine.peaks[pipe, precision].how in SOLID,
             not used or (pipe, precision) in used,
             None if fastest is None else rate / fastest,
         )

@@ -130,7 +130,7 @@ class ArrowDrawing(Drawing):
 
     def _arrow(self, number: int, pair: Arrow) -> None:
         (start,), (end,) = pair.base.intensity.values(), pair.new.intensity.values()
-        tail, tip = self._pixel(start, pair.base.rate), self._pixel(end, pair.new.rate)
+        tail, tip = self.pixel(start, pair.base.rate), self.pixel(end, pair.new.rate)
         length = math.dist(tail, tip)
         if length < _SHORTEST:
             return  # the two markers lie on one another
@@ -154,7 +154,11 @@ class ArrowDrawing(Drawing):
         (shape,) = {SHAPES[level] for level in self.scene.levels} or {"o"}
         ends = [Key("From BASE to NEW"), Key("BASE", shape, MUTED, True), Key("NEW", shape, MUTED)]
         found = {pair.row.change for pair in self.pairs}
-        kinds = [Key(str(c), "o", CHANGE_COLOURS[c]) for c in CHANGE_COLOURS if c in found]
+        kinds = [
+            Key(str(c), "o", CHANGE_COLOURS[c], mark=self.manners[str(c)].mark)
+            for c in CHANGE_COLOURS
+            if c in found
+        ]
         usual = [dataclasses.replace(key, open=False) for key in legend(self.scene)]
         texts = [key.text for key in usual]
         # What the colours of other charts mean comes before this heading.

@@ -337,8 +337,13 @@ def test_a_point_above_a_roof_has_a_sign_and_a_reason(small: Machine) -> None:
     assert artists.caption in texts_of(artists)
 
 
-def test_zero_flop_work_is_named_in_the_caption(profile: Profile, machine: Machine) -> None:
-    artists = roofline(points(profile, machine, ("op",)), machine)
+def test_zero_flop_work_is_named_in_the_caption_where_there_is_no_strip(
+    profile: Profile, machine: Machine
+) -> None:
+    from matplotlib.figure import Figure
+
+    artists = roofline(points(profile, machine, ("op",)), machine, ax=Figure().add_subplot())
+    assert artists.strip is None
     assert "0 FLOP: copy" in artists.caption
     assert "FLOP not known: sort" in artists.caption
     assert {left.name for left in artists.not_drawn} >= {"copy", "sort", "to"}

@@ -74,7 +74,7 @@ def test_a_point_becomes_a_spot() -> None:
 
 def test_without_a_phase_the_outermost_layer_gives_the_colour() -> None:
     assert spot(make_point(key={"layer": "encoder.0.fc"})).group == "encoder"
-    assert spot(make_point(key={"kernel": "gemm"})).group == "other"
+    assert spot(make_point(key={"block": "encoder.0"})).group == "encoder"
 
 
 def test_a_point_without_keys_has_a_name() -> None:
