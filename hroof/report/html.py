@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,19 +12,23 @@ from hroof.errors import MissingError
 from hroof.findings import Finding, findings, verdict, warnings
 from hroof.machine import Machine
 from hroof.report import cells, inline, sections
-from hroof.report.export import to_json
+from hroof.report.bars import bars, gaps
+from hroof.report.export import csv_columns, to_json
 from hroof.report.look import printable
 from hroof.report.placed import placed
 from hroof.report.scene import spot
 from hroof.report.sections import Report
+from hroof.report.view import view
 from hroof.roofline import Point, coverage, points, totals
 from hroof.units import Phase, number, percent, si
 
 if TYPE_CHECKING:
     from hroof.profile import Profile
 
-MAX_JSON = 350_000
+MAX_JSON = 300_000
 """Characters of embedded JSON, so that a page stays below 1 MB."""
+MAX_DRAWN = 60
+"""Groups in the chart that stands in the page for readers without scripts."""
 
 _MAX_CARDS, _MAX_FINDINGS = 6, 40
 
@@ -43,10 +49,13 @@ def render(profile: Profile, machine: Machine | None, by: Sequence[str] = ("laye
         MissingError: jinja2 is not installed.
     """
     report = _collect(profile, machine, tuple(by))
+    spots = _spots(report)
     document = to_json(profile, machine, by)
     data, kept = inline.fitting(document, MAX_JSON)
+    script = scripted("page/report.js")
     page: str = template("report.html").render(
         title=printable(profile.name),
+        policy=policy(script),
         card=_card(report),
         tiles=_tiles(report),
         verdict=report.verdict,
@@ -54,20 +63,57 @@ def render(profile: Profile, machine: Machine | None, by: Sequence[str] = ("laye
         more_findings=report.findings[_MAX_CARDS:_MAX_FINDINGS],
         first_more=_MAX_CARDS + 1,
         saved=_saved,
-        chart=_chart(report),
+        chart=_chart(report, spots[:MAX_DRAWN]),
         has_machine=machine is not None,
         bar=sections.phase_bar(report),
+        bars=bars(report),
         step=sections.step_facts(report),
         table=sections.ranked(report),
         idle=sections.limited(cells.without_flop(report.points, report.by, report.totals.time)),
+        gaps=gaps(report),
         machine=machine,
         ceilings=sections.ceiling_rows(machine),
         coverage=sections.coverage_rows(report.coverage),
         caveats=sections.caveats(report),
         data=data,
+        view=inline.json_text(_view(report, spots)),
+        script=script,
         left_out=len(document["rows"]) - kept,
     )
     return page
+
+
+def scripted(name: str) -> str:
+    """The text of a page's own script."""
+    text: str = template(name).render()
+    return text
+
+
+def policy(script: str) -> str:
+    """What a browser may do for the page: run this very script, use its styles, and ask for nothing outside."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _spots(report: Report) -> list[Point]:
+    """The groups of the chart: those of the table, by phase where they are layers."""
+    keys = report.by
+    if "layer" in keys and "phase" not in keys:
+        keys = (*keys, "phase")
+    return points(report.profile, report.machine, keys)
+
+
+def _view(report: Report, spots: Sequence[Point]) -> dict[str, Any]:
+    row_of = {point.key.get("layer"): index for index, point in enumerate(report.points)}
+    found = [
+        [row_of[layer] for layer in finding.layers if layer in row_of]
+        for finding in report.findings[:_MAX_CARDS]
+    ]
+    drawn = view(report.profile, report.machine, report.by, report.points, spots)
+    return drawn | {"findings": found, "csv": csv_columns(report.by)}
 
 
 def template(name: str) -> Any:
@@ -192,26 +238,18 @@ def _saved(finding: Finding) -> str:
 # Chart
 
 
-def _chart(report: Report) -> Any:
-    """The chart as an element, or why there is none."""
+def _chart(report: Report, spots: Sequence[Point]) -> Any:
+    """The chart as an element for readers without scripts, or why there is none."""
     from markupsafe import Markup, escape
 
     from hroof.report.chart import roofline, svg
 
-    keys = report.by
-    if "layer" in keys and "phase" not in keys:
-        keys = (*keys, "phase")
-    shown = points(report.profile, report.machine, keys)
     try:
-        artists = roofline(shown, report.machine, title=report.profile.name)
+        artists = roofline(spots, report.machine, title=report.profile.name)
         text = svg(artists, text=True)
     except MissingError as error:
         return Markup('<p class="note">{}</p>').format(escape(str(error)))
-    rows = {tuple(point.key.values()): index for index, point in enumerate(report.points)}
-    about = {
-        spot(point).name: (_hover(point), rows.get(tuple(point.key[key] for key in report.by)))
-        for point in shown
-    }
+    about = {spot(point).name: _hover(point) for point in spots}
     titles = {
         marker.get_gid(): about[name]
         for level, markers in artists.markers.items()

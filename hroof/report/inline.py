@@ -28,7 +28,7 @@ _LONG = re.compile(r"(\d\.\d{2})\d+")
 _POINT = re.compile(r'<g id="(point-\d+-\w+)">')
 
 
-def chart(svg: str, label: str, titles: Mapping[str, tuple[str, int | None]]) -> str:
+def chart(svg: str, label: str, titles: Mapping[str, str]) -> str:
     """Turn an SVG file with text into an element of a page.
 
     Matplotlib escapes ``<`` and ``>`` in texts, so that whatever stands between the two is a tag.
@@ -36,7 +36,7 @@ def chart(svg: str, label: str, titles: Mapping[str, tuple[str, int | None]]) ->
     Args:
         svg: What matplotlib wrote.
         label: What a screen reader says.
-        titles: Marker id → text that appears on pointing at it, and the row of the table it is in.
+        titles: Marker id → text that appears on pointing at it.
     """
     body = _DROPPED.sub("", svg[svg.index("<svg") :])
     body = _TAG.sub(lambda match: _tag(match.group()), body)
@@ -56,10 +56,8 @@ def _tag(tag: str) -> str:
     return _COLOUR.sub(lambda match: _VARIABLES[match.group()], tag)
 
 
-def _titled(name: str, titles: Mapping[str, tuple[str, int | None]]) -> str:
-    text, row = titles.get(name, ("", None))
-    link = "" if row is None else f' data-row="{row}"'
-    return f'<g id="{name}" class="point"{link}><title>{escape(text)}</title>'
+def _titled(name: str, titles: Mapping[str, str]) -> str:
+    return f'<g id="{name}" class="point"><title>{escape(titles.get(name, ""))}</title>'
 
 
 def json_text(value: Any) -> str:

@@ -13,7 +13,7 @@ from hroof.report import inline
 from hroof.report.compared import arrows, cells
 from hroof.report.compared.export import to_json
 from hroof.report.compared.text import CONVENTIONS, cards, caveats
-from hroof.report.html import template
+from hroof.report.html import policy, scripted, template
 from hroof.report.look import printable
 from hroof.units import MemoryLevel, si
 
@@ -34,7 +34,10 @@ def render(found: Comparison) -> str:
     document = to_json(found)
     told = [document[side]["warnings"] for side in ("base", "new")]
     data, left_out = _data(document)
+    script = scripted("page/compare.js")
     written: str = template("compare.html").render(
+        policy=policy(script),
+        script=script,
         title=f"{printable(found.base.name)} → {printable(found.new.name)}",
         verdict=summary(found),
         cards=list(zip(("BASE", "NEW"), cards(found), strict=True)),
