@@ -9,6 +9,8 @@ import pytest
 
 from hroof.regions import listeners, unlisten
 
+pytest_plugins = ["pytester"]
+
 
 def pytest_configure() -> None:
     """A job in the background ignores interrupts, and so would the programs that tests interrupt."""

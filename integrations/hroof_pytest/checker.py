@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hroof
-from hroof.budgets import Budget, Check, Verdict, check
+from hroof.budgets import Budget, Check, Verdict, check, summary
 from hroof.errors import HroofError, MissingError, UsageError
 from hroof.regions import Status
 
@@ -144,7 +144,8 @@ class CheckedRegion:
         __tracebackhide__ = True
         outcome = self.run.outcome
         if outcome.status is Status.OFF or self.run.only_marks:
-            pytest.skip(f"hroof measures nothing: {outcome.reason or 'HROOF=marks.'}")
+            why = "a tool outside does (HROOF=marks)." if self.run.only_marks else outcome.reason
+            pytest.skip(f"hroof measures nothing: {why}")
         if outcome.status is not Status.COMPLETE:
             reason = outcome.reason or "nothing was captured."
             pytest.fail(f"hroof: no whole run ({outcome.status}): {reason}", pytrace=False)
@@ -164,7 +165,7 @@ class CheckedRegion:
         )
 
     def _machine(self) -> Machine | None:
-        """The ceilings of this machine: measured once, then cached; None where they cannot be measured."""
+        """The ceilings of this machine, measured once and then cached; None where they cannot be."""
         try:
             return self.run.machine()
         except MissingError:
@@ -177,7 +178,11 @@ class CheckedRegion:
         return None if self.baseline is None else saved_machine(self.baseline)
 
     def _text(self, found: Check) -> str:
+        """The verdict in a line, which a short summary shows, then everything."""
         from hroof.report.checked.text import render
+        from hroof.report.plain import visible
 
+        said = summary(found)
         saved = f"Saved in {self.run.folder}\n" if self.run.folder is not None else ""
-        return render(found, width=WIDTH) + saved
+        first = visible(f"hroof: {said.text} {said.why}")
+        return f"{first}\n{render(found, width=WIDTH, framed=False)}{saved}"

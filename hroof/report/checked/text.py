@@ -17,17 +17,21 @@ if TYPE_CHECKING:
 ORDER = (Verdict.OVER, Verdict.UNKNOWN, Verdict.NOISE, Verdict.OK)
 
 
-def render(found: Check, *, width: int | None = None, color: bool = False) -> str:
+def render(
+    found: Check, *, width: int | None = None, color: bool = False, framed: bool = True
+) -> str:
     """Write a checked run as text.
 
     Args:
         found: What came out.
         width: Columns of the terminal; None for that of this terminal.
         color: Use terminal colours.
+        framed: Begin with the verdict in a frame.
     """
     stream = io.StringIO()
     console = console_for(stream, width, color)
-    panel(console, f"Check: {against(found)}", summary(found))
+    if framed:
+        panel(console, f"Check: {against(found)}", summary(found))
     rows = ordered(found)
     heading(console, f"Limits: {found.budget.name}")
     show(console, Grid(["what", *HEADERS], [[title(row), *facts_of(row)] for row in rows]))
