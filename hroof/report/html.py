@@ -19,7 +19,7 @@ from hroof.report.placed import placed
 from hroof.report.scene import spot
 from hroof.report.sections import Report
 from hroof.report.view import view
-from hroof.roofline import Point, coverage, points, totals
+from hroof.roofline import Point, coverage, points, remembering, totals
 from hroof.units import Phase, number, percent, si
 
 if TYPE_CHECKING:
@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 
 MAX_JSON = 300_000
 """Characters of embedded JSON, so that a page stays below 1 MB."""
-MAX_DRAWN = 60
+MAX_DRAWN = 40
 """Groups in the chart that stands in the page for readers without scripts."""
 
 _MAX_CARDS, _MAX_FINDINGS = 6, 40
 
 
+@remembering()
 def render(profile: Profile, machine: Machine | None, by: Sequence[str] = ("layer",)) -> str:
     """Write the report of a run as one HTML page.
 
@@ -147,7 +148,7 @@ def _clean(value: object) -> object:
 
 def _collect(profile: Profile, machine: Machine | None, by: tuple[str, ...]) -> Report:
     order = [*Phase, "(no phase)"]
-    phases = points(profile, machine, ("phase",))
+    phases, ranked = points(profile, machine, ("phase",)), findings(profile, machine)
     return Report(
         profile=profile,
         machine=machine,
@@ -156,8 +157,8 @@ def _collect(profile: Profile, machine: Machine | None, by: tuple[str, ...]) -> 
         phases=sorted(phases, key=lambda point: order.index(point.key["phase"])),
         totals=totals(profile, machine),
         coverage=coverage(profile),
-        findings=findings(profile, machine),
-        verdict=verdict(profile, machine),
+        findings=ranked,
+        verdict=verdict(profile, machine, ranked),
         warnings=warnings(profile, machine),
     )
 
@@ -215,10 +216,12 @@ def _tiles(report: Report) -> list[tuple[str, str, str]]:
     rate = sums.hardware_flop / sums.time if sums.time > 0 else math.nan
     tiles = [
         ("Launch time", si(sums.time, "s"), "sum over the launches of the median step"),
-        ("Wall time", cells.wall_cell(sums), "of the median step"),
+        ("Wall time", si(sums.wall, "s"), "of the median step, the cost of collecting in it"),
         ("Work", si(sums.hardware_flop, "FLOP"), "nominal, per step"),
         ("Performance", si(rate, "FLOP/s"), "FLOP ÷ launch time"),
     ]
+    if sums.undisturbed is not None:
+        tiles.insert(2, ("Undisturbed", si(sums.undisturbed, "s"), "a step without collecting"))
     if report.machine is not None:
         tiles += [
             ("Attainable", si(sums.attainable_time, "s"), "as launched, at the measured ceilings"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from html import escape
 from typing import Any
@@ -26,6 +27,7 @@ _DROPPED = re.compile(r"<metadata>.*?</metadata>|<!--.*?-->", re.DOTALL)
 _OUTSIDE = re.compile(r'\s(?:xmlns(?::\w+)?|width|height|version)="[^"]*"')
 _LONG = re.compile(r"(\d\.\d{2})\d+")
 _POINT = re.compile(r'<g id="(point-\d+-\w+)">')
+_NAMED = re.compile(r' id="([^"]*)"')
 
 
 def chart(svg: str, label: str, titles: Mapping[str, str]) -> str:
@@ -39,7 +41,8 @@ def chart(svg: str, label: str, titles: Mapping[str, str]) -> str:
         titles: Marker id → text that appears on pointing at it.
     """
     body = _DROPPED.sub("", svg[svg.index("<svg") :])
-    body = _TAG.sub(lambda match: _tag(match.group()), body)
+    named = Counter(_NAMED.findall(body))
+    body = _TAG.sub(lambda match: _tag(match.group(), named), body)
     body = body.replace("*{", "svg *{", 1)
     opening = f'<svg class="roofline" role="img" aria-label="{escape(label)}"'
     body = (
@@ -49,8 +52,9 @@ def chart(svg: str, label: str, titles: Mapping[str, str]) -> str:
     return _POINT.sub(lambda match: _titled(match.group(1), titles), body)
 
 
-def _tag(tag: str) -> str:
-    """One tag with shorter numbers, the page's colours and fonts, and links inside the page."""
+def _tag(tag: str, named: Mapping[str, int]) -> str:
+    """One tag with shorter numbers, the page's colours and fonts, links inside the page, and no name of others."""
+    tag = _NAMED.sub(lambda match: match.group() if named[match.group(1)] == 1 else "", tag)
     tag = _LONG.sub(r"\1", tag) if "scale(" not in tag else tag
     tag = tag.replace("xlink:href", "href").replace("'DejaVu Sans'", "system-ui")
     return _COLOUR.sub(lambda match: _VARIABLES[match.group()], tag)
@@ -76,7 +80,7 @@ def fitting(document: dict[str, Any], limit: int) -> tuple[str, int]:
     """The document as JSON within a size, with as many of its first rows as fit.
 
     Args:
-        document: The export; the list ``rows`` may be shortened, and after that ``run.layers``.
+        document: The export; where it is too long, ``run.layers`` gives way and then the last of ``rows``.
         limit: Characters.
 
     Returns:
@@ -85,9 +89,10 @@ def fitting(document: dict[str, Any], limit: int) -> tuple[str, int]:
     rows = document["rows"]
     kept = len(rows)
     text = json_text(document)
+    if len(text) > limit:
+        document = document | {"run": document["run"] | {"layers": []}}
+        text = json_text(document)
     while len(text) > limit and kept:
         kept = min(kept - 1, kept * limit // len(text))
         text = json_text(document | {"rows": rows[:kept]})
-    if len(text) > limit:
-        text = json_text(document | {"rows": [], "run": document["run"] | {"layers": []}})
     return text, kept

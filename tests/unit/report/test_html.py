@@ -7,6 +7,7 @@ import math
 import re
 import sys
 from html.parser import HTMLParser
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -30,6 +31,8 @@ HOSTILE = [
     "$\\frac{$",
 ]
 NOT_A_NUMBER = re.compile(r"(?<![\w.])[-+]?(nan|inf|infinity)(?![\w.])", re.IGNORECASE)
+SVG_NAMESPACE = "http://www.w3.org/2000/svg"
+"""A name that only looks like an address: browsers know it without asking anybody."""
 VOID = {"meta", "input", "br", "img", "link", "hr"}
 
 
@@ -83,6 +86,10 @@ class Page(HTMLParser):
     def data(self) -> Any:
         return json.loads(self.scripts[0])
 
+    @property
+    def view(self) -> Any:
+        return json.loads(self.scripts[1])
+
 
 def one_row(**changes: Any) -> Profile:
     row = {
@@ -93,45 +100,53 @@ def one_row(**changes: Any) -> Profile:
     return Profile.from_rows([row | changes], {"name": "one"})
 
 
+@pytest.fixture(scope="module")
+def small(build: SimpleNamespace) -> str:
+    """The page of the small run, written once."""
+    return render(build.profile(), build.machine())
+
+
+@pytest.fixture(scope="module")
+def page(small: str) -> Page:
+    """The same taken apart."""
+    return Page(small)
+
+
 # One file
 
 
-def test_the_page_is_well_formed(profile: Profile, machine: Machine) -> None:
-    page = Page(render(profile, machine))
+def test_the_page_is_well_formed(page: Page) -> None:
     assert page.open == []
     assert max(page.ids.values()) == 1
 
 
-def test_nothing_outside_is_referred_to(profile: Profile, machine: Machine) -> None:
-    text = render(profile, machine)
-    assert "http" not in text
-    assert "@import" not in text
-    assert "url(" not in text.replace("url(#", "")
-    for tag, attributes in Page(text).tags:
+def test_nothing_outside_is_referred_to(small: str) -> None:
+    assert not re.search("https?:", small.replace(SVG_NAMESPACE, ""))
+    assert "@import" not in small
+    assert "url(" not in small.replace("url(#", "")
+    for tag, attributes in Page(small).tags:
         assert tag not in {"link", "img", "iframe", "object", "base", "form"}
         assert "src" not in attributes
         assert (attributes.get("href") or "#").startswith("#")
 
 
-def test_every_link_has_its_target(profile: Profile, machine: Machine) -> None:
-    page = Page(render(profile, machine))
+def test_every_link_has_its_target(page: Page) -> None:
     links = {a["href"] for tag, a in page.tags if tag == "a" and a.get("href")}
     assert links
     assert {str(link)[1:] for link in links} <= set(page.ids)
 
 
-def test_the_order_of_sections(profile: Profile, machine: Machine) -> None:
-    page = Page(render(profile, machine))
+def test_the_order_of_sections(page: Page) -> None:
     found = [a["id"] for tag, a in page.tags if tag == "section"]
     assert found == [
-        "run", "verdict", "findings", "roofline", "step", "table", "zero-flop", "ceilings", "caveats"
+        "run", "verdict", "findings", "roofline", "step", "table", "zero-flop", "ceilings",
+        "caveats", "data",
     ]  # fmt: skip
 
 
-def test_light_and_dark(profile: Profile, machine: Machine) -> None:
-    text = render(profile, machine)
-    assert "prefers-color-scheme: dark" in text
-    assert "fill: var(--ink)" in text
+def test_light_and_dark(small: str) -> None:
+    assert "prefers-color-scheme: dark" in small
+    assert "fill: var(--ink)" in small
 
 
 def test_the_same_run_gives_the_same_page(profile: Profile, machine: Machine) -> None:
@@ -171,10 +186,9 @@ def test_what_is_not_known_about_a_run_is_left_out() -> None:
     assert "None" not in text.replace("None.", "")
 
 
-def test_findings_tell_insight_action_and_impact(profile: Profile, machine: Machine) -> None:
+def test_findings_tell_insight_action_and_impact(page: Page, profile: Profile, machine: Machine) -> None:
     from hroof.findings import findings
 
-    page = Page(render(profile, machine))
     first = findings(profile, machine)[0]
     assert "finding-1" in page.ids
     assert first.title in page.text
@@ -183,25 +197,24 @@ def test_findings_tell_insight_action_and_impact(profile: Profile, machine: Mach
     assert f"Assumed: {first.assumption}" in page.text
 
 
-def test_every_finding_is_on_the_page(profile: Profile, machine: Machine) -> None:
+def test_every_finding_is_on_the_page(page: Page, profile: Profile, machine: Machine) -> None:
     from hroof.findings import findings
 
-    page = Page(render(profile, machine))
     found = findings(profile, machine)
     assert {f"finding-{i + 1}" for i in range(len(found))} <= set(page.ids)
     assert all(finding.title in page.text for finding in found)
 
 
-def test_the_verdict(profile: Profile, machine: Machine) -> None:
+def test_the_verdict(page: Page, profile: Profile, machine: Machine) -> None:
     from hroof.findings import verdict
 
     said = verdict(profile, machine)
-    text = Page(render(profile, machine)).text
+    text = page.text
     assert f"Verdict {said.text} Why {said.why} Next {said.next}" in text
 
 
-def test_the_table_has_a_row_for_each_group(profile: Profile, machine: Machine) -> None:
-    rows = Page(render(profile, machine)).rows["row"]
+def test_the_table_has_a_row_for_each_group(page: Page, profile: Profile, machine: Machine) -> None:
+    rows = page.rows["row"]
     assert rows[0][:3] == ["layer", "launches", "time"]
     assert [row[0] for row in rows[1:]] == [p.key["layer"] for p in points(profile, machine)]
     assert all(len(row) == len(rows[0]) for row in rows)
@@ -235,18 +248,18 @@ def test_a_wrong_grouping_is_refused(profile: Profile) -> None:
         render(profile, None, ("nonsense",))
 
 
-def test_markers_lead_to_rows(profile: Profile, machine: Machine) -> None:
-    page = Page(render(profile, machine))
-    links = [a["data-row"] for tag, a in page.tags if tag == "g" and "data-row" in a]
-    assert links
-    assert {f"row-{link}" for link in links} <= set(page.ids)
+def test_points_lead_to_rows(page: Page, profile: Profile, machine: Machine) -> None:
+    drawn = page.view["points"]
     position = [p.key["layer"] for p in points(profile, machine)].index("fc1")
-    assert str(position) in links
+    names = [page.view["names"][name] for name in drawn["keys"]["layer"]]
+    assert [row for row, name in zip(drawn["row"], names, strict=True) if name == "fc1"] == (
+        [position] * names.count("fc1")
+    )
+    assert f"row-{position}" in page.ids
     assert "fc1 · forward" in page.text
 
 
-def test_the_chart_is_part_of_the_page(profile: Profile, machine: Machine) -> None:
-    page = Page(render(profile, machine))
+def test_the_chart_is_part_of_the_page(page: Page) -> None:
     assert [tag for tag, _ in page.tags].count("svg") == 1
     assert "Arithmetic intensity [FLOP/byte]" in page.text
     assert "DRAM 10.0 GB/s" in page.text
@@ -266,8 +279,8 @@ def test_zero_flop_work_is_listed_with_its_rates(profile: Profile, machine: Mach
     assert "B/s L1" in rows[0]
 
 
-def test_ceilings_with_spread_and_how(profile: Profile, machine: Machine) -> None:
-    text = Page(render(profile, machine)).text
+def test_ceilings_with_spread_and_how(page: Page) -> None:
+    text = page.text
     assert "matrix FP32 100 GFLOP/s 3.0 % 5 framework-reachable mm 1024" in text
     assert "matrix INT8 500 GOP/s" in text
     assert "launch 2.00 µs" in text
@@ -287,12 +300,12 @@ def test_caveats_of_the_run_and_of_the_machine(profile: Profile, machine: Machin
     assert "A fused multiply-add is 2 FLOP" in text
 
 
-def test_the_data_are_the_export(profile: Profile, machine: Machine) -> None:
-    assert Page(render(profile, machine)).data == json.loads(json.dumps(to_json(profile, machine)))
+def test_the_data_are_the_export(page: Page, profile: Profile, machine: Machine) -> None:
+    assert page.data == json.loads(json.dumps(to_json(profile, machine)))
 
 
-def test_the_data_are_an_element_of_their_own(profile: Profile, machine: Machine) -> None:
-    scripts = [a for tag, a in Page(render(profile, machine)).tags if tag == "script"]
+def test_the_data_are_an_element_of_their_own(page: Page) -> None:
+    scripts = [a for tag, a in page.tags if tag == "script"]
     assert scripts[0] == {"type": "application/json", "id": "hroof-data"}
 
 
@@ -371,7 +384,7 @@ def test_names_cannot_break_out(name: str, profile: Profile, machine: Machine) -
     for tag, attributes in page.tags:
         assert tag not in {"img", "iframe", "body onload"}
         assert not [key for key in attributes if key.startswith("on")]
-    assert [tag for tag, _ in page.tags].count("script") == 2
+    assert [tag for tag, _ in page.tags].count("script") == 3
     assert page.data["rows"][0]["layer"] == json.loads(json.dumps(evil.launches["layer"][0]))
     assert "49" not in page.rows["row"][1][0]
 
@@ -409,7 +422,6 @@ def test_a_large_run_stays_below_one_megabyte() -> None:
     assert page.data["rows"][0]["layer"].endswith(".projection_0")
 
 
-def test_a_small_page_is_whole(profile: Profile, machine: Machine) -> None:
-    text = render(profile, machine)
-    assert "leave out" not in text
-    assert "more rows" not in text
+def test_a_small_page_is_whole(small: str) -> None:
+    assert "leave out" not in small
+    assert "more rows" not in Page(small).text

@@ -57,20 +57,21 @@ def test_a_stylesheet_stays_within_the_chart() -> None:
     assert "svg *{stroke-linejoin" in made()
 
 
-def test_a_marker_tells_what_it_is_and_where_its_row_is() -> None:
-    text = made(point_0_l1=("a & b", 7))
-    assert '<g id="point-0-l1" class="point" data-row="7"><title>a &amp; b</title>' in text
-
-
-def test_a_marker_without_a_row_has_no_link() -> None:
-    text = made(point_1_dram=("x", None))
-    assert '<g id="point-1-dram" class="point"><title>x</title>' in text
+def test_a_marker_tells_what_it_is() -> None:
+    text = made(point_0_l1="a & b")
+    assert '<g id="point-0-l1" class="point"><title>a &amp; b</title>' in text
 
 
 def test_a_title_cannot_break_out() -> None:
-    text = made(point_0_l1=("</title></svg><script>alert(1)</script>", 0))
+    text = made(point_0_l1="</title></svg><script>alert(1)</script>")
     assert "<script" not in text
     assert text.count("</svg>") == 1
+
+
+def test_names_that_several_elements_have_are_left_out() -> None:
+    text = chart(SVG.replace('<g id="point-1-dram">', '<g id="m1"/><g id="m1">'), "a", {})
+    assert 'id="m1"' not in text
+    assert 'id="point-0-l1"' in text
 
 
 # JSON
@@ -122,8 +123,8 @@ def test_the_rows_fill_what_there_is_room_for() -> None:
     assert kept > 100
 
 
-def test_a_long_list_of_layers_gives_way_at_last() -> None:
-    full = {"rows": [], "run": {"layers": ["x" * 100] * 100, "name": "n"}}
+def test_a_long_list_of_layers_gives_way_first() -> None:
+    full = {"rows": [{"layer": "fc"}], "run": {"layers": ["x" * 100] * 100, "name": "n"}}
     text, kept = fitting(full, 1000)
-    assert kept == 0
+    assert kept == 1
     assert json.loads(text)["run"] == {"layers": [], "name": "n"}
