@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hroof.machine import Machine
-from hroof.report.artists import Artists
+from hroof.report.artists import Artists, StripArtists
 from hroof.report.charts import panels
 from hroof.report.charts.backend import (
     FORMATS,
@@ -46,6 +46,7 @@ __all__ = [
     "Choice",
     "PanelArtists",
     "Spot",
+    "StripArtists",
     "SweepArtists",
     "TimeArtists",
     "composed",

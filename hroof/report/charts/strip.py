@@ -94,6 +94,7 @@ class StripDrawing(Canvas):
         super().__init__(axes, renderer, *style)
         self.scene = scene
         self.rows = scene.zero
+        self.areas: Sequence[float] = ()
         self.manners = manners({one.group: "" for one in (*scene.spots, *scene.zero)})
 
     def draw(self, colours: Mapping[str, str], areas: Sequence[float]) -> StripArtists:
@@ -103,6 +104,7 @@ class StripDrawing(Canvas):
             colours: Group → colour of this style.
             areas: Of the markers of each row, in points².
         """
+        self.areas = areas
         self._frame()
         roofs = {key: self._roof(roof) for key, roof in _bandwidths(self.scene).items()}
         self._roof_names()
@@ -131,8 +133,7 @@ class StripDrawing(Canvas):
         rates = [one.byte_rate[level] for one in self.rows for level in levels(one)]
         rates += [roof.rate for roof in _bandwidths(self.scene).values()]
         axes.set_xscale("log")
-        # Room for names at the right of the rightmost marker.
-        axes.set_xlim(min(rates) / 3, max(rates) * 3 * (max(rates) / min(rates)) ** 0.3)
+        axes.set_xlim(*self._limits(min(rates) / 3, max(rates) * 3))
         edge = EDGES / ROW / 2
         axes.set_ylim(count - 0.5 + edge, -0.5 - edge)
         axes.set_yticks([])
@@ -194,20 +195,31 @@ class StripDrawing(Canvas):
             )  # fmt: skip
         return marker
 
+    def _limits(self, low: float, high: float) -> tuple[float, float]:
+        """Limits with room for every name at the right of its row's last marker."""
+        whole = float(self.axes.get_window_extent(self.renderer).width)
+        for one, area in zip(self.rows, self.areas, strict=True):
+            text = self.text(self._words(one), (1, 1), (0, 0))
+            extent = float(text.get_window_extent(self.renderer).width)
+            text.remove()
+            share = 1 - (extent + (self._beside(area) + 8) * self.figure.dpi / 72) / whole
+            last = max(one.byte_rate[level] for level in levels(one))
+            high = max(high, low * (last / low) ** (1 / max(share, 0.2)))
+        return low, high
+
+    def _words(self, one: Spot) -> str:
+        sign = "⚠ " if one.name in self.scene.above else ""
+        return f"{sign}{short(one.label or one.name)}  {si(one.time, 's')}"
+
+    def _beside(self, area: float) -> float:
+        """Points from the middle of a marker to its name."""
+        return math.sqrt(area) / 2 + 5
+
     def _label(self, row: int, one: Spot, area: float) -> Any:
         """Name and time to the right of the row's last marker; the row is its own, so nothing can be in the way."""
         last = max(one.byte_rate[level] for level in levels(one))
-        half = math.sqrt(area) / 2
-        sign = "⚠ " if one.name in self.scene.above else ""
-        text = self.text(
-            f"{sign}{short(one.label or one.name)}  {si(one.time, 's')}", (last, row),
-            (half + 5, 0), va="center", zorder=6,
-            color=self.shade(ALARM if sign else INK),
+        return self.text(
+            self._words(one), (last, row), (self._beside(area), 0), va="center", zorder=6,
+            color=self.shade(ALARM if one.name in self.scene.above else INK),
             bbox={"facecolor": self.shade(PAPER), "edgecolor": "none", "pad": 0.6, "alpha": 0.85},
         )  # fmt: skip
-        extent = text.get_window_extent(self.renderer)
-        if extent.x1 > self.layout.frame.x1:
-            first = min(one.byte_rate[level] for level in levels(one))
-            text.xy = (first, row)
-            text.set(x=-half - 5, ha="right")
-        return text

@@ -44,7 +44,7 @@ class Timed:
         source: Where the bytes come from.
         missing: Why there is nothing to draw, or empty.
         partial: FLOP or bytes are known for a part of its time only.
-        pairs: FLOP by (pipe, precision).
+        pairs: FLOP and integer operations by (pipe, precision).
     """
 
     name: str
@@ -97,7 +97,7 @@ class Timed:
 
     @property
     def mixed(self) -> bool:
-        """Whether several units or precisions share its FLOP: then no axis of one peak tells its FLOP time."""
+        """Whether several units or formats share its work: then no axis of one peak tells its FLOP time."""
         return sum(value > _PARTIAL * self.flop for value in self.pairs.values()) > 1
 
     @property
@@ -220,8 +220,8 @@ def _level(by_level: Mapping[MemoryLevel, Sequence[Timed]]) -> MemoryLevel:
 def timed(point: Point, machine: Machine | None, level: MemoryLevel) -> Timed:
     """See a point as work and times at one memory level."""
     seen = spot(point)
-    pairs = {pair: value for pair, value in point.least_flop.items() if pair[1].is_float}
-    flop = sum(pairs.values())
+    pairs = dict(point.least_flop)
+    flop = sum(value for (_, precision), value in pairs.items() if precision.is_float)
     ceiling = machine.bandwidths.get(level) if machine is not None else None
     peak = mix_peak(pairs, machine)
     missing = (
@@ -269,26 +269,27 @@ def _partial(point: Point, level: MemoryLevel) -> bool:
     return unknown > _PARTIAL * point.time
 
 
-def mix_peak(flop: Mapping[Pair, float], machine: Machine | None) -> float | None:
+def mix_peak(work: Mapping[Pair, float], machine: Machine | None) -> float | None:
     """FLOP/s at which the units could do a mix of work; None where the peak of a part that matters is missing.
 
-    Units overlap unless the machine says that vector and matrix work share one; precisions of one unit never do.
+    Units overlap unless the machine says that vector and matrix work share one; formats of one unit never do. Integer
+    operations are no FLOP and take their time all the same, where their peak is known.
     """
+    flop = {pair: value for pair, value in work.items() if pair[1].is_float}
     total = sum(flop.values())
     if machine is None or not total > 0:
         return None
-    matters = {pair: value for pair, value in flop.items() if value > _NEGLIGIBLE * total}
-    if any(pair not in machine.peaks for pair in matters):
+    if any(pair not in machine.peaks and flop[pair] > _NEGLIGIBLE * total for pair in flop):
         return None
-    times = {pair: value / machine.peaks[pair].rate for pair, value in matters.items()}
+    times = {p: value / machine.peaks[p].rate for p, value in work.items() if p in machine.peaks}
     matrix = sum(time for (pipe, _), time in times.items() if pipe is Pipe.MATRIX)
     needed = sum(times.values()) if machine.shared_pipes else max(matrix, *times.values())
-    return sum(matters.values()) / needed
+    return sum(value for pair, value in flop.items() if pair in machine.peaks) / needed
 
 
 def _no_peak(flop: Mapping[Pair, float], machine: Machine | None) -> str:
     known = machine.peaks if machine is not None else {}
-    names = [f"{pipe} {q.upper()}" for pipe, q in flop if (pipe, q) not in known]
+    names = [f"{p} {q.upper()}" for p, q in flop if q.is_float and (p, q) not in known]
     return f"no peak known for {', '.join(names)}"
 
 
@@ -301,7 +302,7 @@ def _balances(
     done: dict[Pair, float] = {}
     for one in spots:
         for pair, value in one.pairs.items():
-            if pair in machine.peaks and value > _NEGLIGIBLE * one.flop:
+            if pair[1].is_float and pair in machine.peaks and value > _NEGLIGIBLE * one.flop:
                 done[pair] = done.get(pair, 0.0) + value
     alike: dict[str, list[Pair]] = {}
     for pair in sorted(done, key=lambda pair: (-done[pair], pair)):
@@ -322,10 +323,10 @@ def _balances(
 
 def _boxes(spots: Sequence[Timed]) -> tuple[Timed, ...]:
     """The longest group of each box, at most a few."""
-    found: dict[tuple[float, float], Timed] = {}
+    found: dict[tuple[str, str], Timed] = {}
     for one in spots:
         if one.corner is not None:
-            found.setdefault((round(one.launches, 3), one.peak), one)
+            found.setdefault((f"{one.launches:.6g}", f"{one.peak:.6g}"), one)
     return tuple(found.values())[:MOST_BOXES]
 
 
