@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
+pytest.importorskip("keras")
+
 from hroof_keras.patching import Patches
 
 

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-import keras
 import numpy as np
 import pytest
 
+keras = pytest.importorskip("keras")
 tf = pytest.importorskip("tensorflow")
 
 from hroof.units import Pipe  # noqa: E402
