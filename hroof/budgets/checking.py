@@ -16,6 +16,7 @@ from hroof.compare import compare, conditions
 from hroof.compare.matching import layers_of, match_layers
 from hroof.errors import UsageError
 from hroof.findings import Finding, findings, warnings
+from hroof.findings.honesty import NO_CEILINGS
 
 if TYPE_CHECKING:
     from hroof.machine import Machine
@@ -76,8 +77,10 @@ class Check:
     @cached_property
     def caveats(self) -> tuple[str, ...]:
         """What is doubtful about the runs, one sentence each."""
-        found = warnings(self.facts.profile, self.facts.machine)
-        return tuple(dict.fromkeys((*self.conditions, *found)))
+        found = dict.fromkeys((*self.conditions, *warnings(self.facts.profile, self.facts.machine)))
+        if not self.budget.ceilings:
+            found.pop(NO_CEILINGS, None)
+        return tuple(found)
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:

@@ -40,6 +40,7 @@ CONTENDED = 20.0
 """A step on a CPU that takes this many times what the ceilings allow shares it with others."""
 DISTURBED_SPREAD = 0.5
 ROUNDING = 1e-9
+NO_CEILINGS = "There are no ceilings: bounds, headroom and savings are unknown."
 _NAMED = 5
 _COMPARED = (
     "threads",
@@ -142,7 +143,7 @@ def _coverage(profile: Profile) -> list[str]:
 
 def _machine(profile: Profile, machine: Machine | None) -> list[str]:
     if machine is None:
-        return ["There are no ceilings: bounds, headroom and savings are unknown."]
+        return [NO_CEILINGS]
     mismatch = machine_mismatch(profile, machine)
     clock = _clock(profile, machine)
     return [

@@ -14,7 +14,7 @@ _NO_SPAN = frozenset("`|\\")
 _HARMLESS = re.compile(r"[\w .-]", re.ASCII)
 _MENTION = re.compile(r"([@#])(?=\w)")
 _LINK = re.compile(r"(?i)(https?|ftp)(:)(?=//)|(www)(\.)")
-_LIST = re.compile(r"^(\s*)([-+]|\d+[.)])(?=\s|$)")
+_LIST = re.compile(r"^(\s*)([-+](?=\s|$)|-{2,}|=|\d+[.)](?=\s|$))")
 _NO_BREAK = "\u200b"
 """Breaks what would become a mention or a link; it has no width."""
 

@@ -36,13 +36,17 @@ def limit_cell(row: Row) -> str:
     limit, sign = row.limit, _SIGNS[row.limit.kind]
     if limit.kind.relative:
         start = math.nan if row.base is None else row.base.value
-        return f"{sign} {_number(row, start)}{_leeway(limit.kind, limit.value)}"
+        points = limit.quantity.unit == SHARE
+        return f"{sign} {_number(row, start)}{_leeway(limit.kind, limit.value, points)}"
     return f"{sign} {_number(row, limit.value)}{_leeway(limit.kind, limit.tolerance)}"
 
 
-def _leeway(kind: Kind, share: float) -> str:
+def _leeway(kind: Kind, share: float, points: bool = False) -> str:
+    """What is allowed beyond a number, in percent of it, or in points where it is a percentage itself."""
+    if not share and not kind.relative:
+        return ""
     sign = {"≤": "+", "≥": "−", "=": "±"}[_SIGNS[kind]]
-    return f" {sign} {short_percent(share)}" if share or kind.relative else ""
+    return f" {sign} {100 * share:.4g} {'points' if points else '%'}"
 
 
 def _number(row: Row, value: float) -> str:
@@ -52,11 +56,6 @@ def _number(row: Row, value: float) -> str:
     if row.limit.kind is Kind.EQUALS and whole and quantity.unit != SHARE:
         return f"{value:,.0f} {quantity.unit}".rstrip()
     return quantity_text(quantity, value)
-
-
-def short_percent(share: float) -> str:
-    """A share that somebody wrote, without digits that nobody wrote: ``5 %``, ``2.5 %``."""
-    return f"{100 * share:.4g} %"
 
 
 def value_cell(row: Row) -> str:
