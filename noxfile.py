@@ -92,6 +92,15 @@ def perf(session: nox.Session) -> None:
 
 
 @nox.session(venv_backend="none", requires=["dev"])
+def browser(session: nox.Session) -> None:
+    """The pages in a real Chromium, headless."""
+    programs = (os.environ.get("HROOF_CHROMIUM"), "chromium", "chromium-browser", "google-chrome")
+    if not any(shutil.which(program) for program in programs if program):
+        session.skip("there is no Chromium (chromium is not on PATH, and HROOF_CHROMIUM names none)")
+    _run(session, "python", "-m", "pytest", "-m", "browser", "tests/browser", *session.posargs)
+
+
+@nox.session(venv_backend="none", requires=["dev"])
 def gpu(session: nox.Session) -> None:
     """The tests that need a CUDA device."""
     if shutil.which("nvidia-smi") is None:

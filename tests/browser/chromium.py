@@ -10,12 +10,13 @@ import os
 import queue
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PATIENCE = 60.0
 """Seconds until a browser that says nothing counts as broken."""
 KEYS = {
@@ -38,7 +39,7 @@ class Browser:
         flags = [
             "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run",
             "--disable-extensions", "--disable-background-networking", "--disable-component-update",
-            "--disable-dev-shm-usage", "--force-device-scale-factor=1", "--remote-debugging-pipe",
+            "--disable-dev-shm-usage", "--disable-features=IsolateSandboxedIframes", "--force-device-scale-factor=1", "--remote-debugging-pipe",
             f"--user-data-dir={folder}", "about:blank",
         ]  # fmt: skip
         read, self._to = _pipe()
@@ -124,9 +125,20 @@ class Page:
 
     def open(self, address: str) -> Page:
         """Load a page, to the end."""
+        before = self._loaded()
         self.ask("Page.navigate", url=address)
-        self.until("document.readyState === 'complete' && location.href !== 'about:blank'")
+        self._wait(lambda: self._loaded() > before, f"{address} was not loaded")
         return self
+
+    def _loaded(self) -> int:
+        return sum(1 for _ in self._heard("Page.loadEventFired"))
+
+    def _wait(self, is_done: Callable[[], bool], otherwise: str) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not is_done():
+            if time.monotonic() > deadline:
+                raise TimeoutError(otherwise)
+            time.sleep(0.02)
 
     def run(self, script: str) -> Any:
         """The value of an expression in the page."""
@@ -142,6 +154,10 @@ class Page:
         self.run(
             f"new Promise((done) => {{ const look = () => ({script}) ? done() : setTimeout(look, 10); look(); }})"
         )
+
+    def until_file(self, path: Path) -> None:
+        """Wait until the browser has written a file; it appears under its name when it is whole."""
+        self._wait(path.exists, f"{path.name} was not written")
 
     def texts(self, selector: str) -> list[str]:
         """The visible text of every element that the selector finds."""
@@ -216,7 +232,7 @@ class Page:
         self.browser.ask("Target.closeTarget", targetId=self.target)
 
     def _heard(self, *methods: str) -> Iterator[dict[str, Any]]:
-        self.run("0")  # what happened before is heard before the answer
+        self.ask("Page.getFrameTree")  # what happened before is heard before the answer
         heard = list(self.browser.heard)
         return (told for page, name, told in heard if page == self.session and name in methods)
 

@@ -47,32 +47,30 @@ const sorted = (list) => {
 
 const textOf = (node) => `${node.path || ""} ${node.label} ${node.type || ""}`.toLowerCase();
 
-// The nodes that a search keeps: what matches, and everything above it.
-const kept = () => {
+// What a search finds, and what it keeps: that and everything above it.
+const search = () => {
   if (!tree.wanted) return null;
-  const found = new Set();
-  for (const node of nodes) {
-    if (!textOf(node).includes(tree.wanted)) continue;
-    for (let place = node; place; place = place.parent) found.add(place);
+  const found = new Set(nodes.filter((node) => textOf(node).includes(tree.wanted)));
+  const kept = new Set();
+  for (const node of found) {
+    for (let place = node; place; place = place.parent) kept.add(place);
   }
-  return found;
+  return { found, kept };
 };
 
-const matchesBelow = (node, found) => node.children.some((child) => found.has(child));
-
-// A row shows what matches below it, and everything below it where it was opened by hand.
+// What is found can be opened by hand: then all that lies in it is shown as well.
 const listed = () => {
-  const [found, list] = [kept(), []];
-  const walk = (siblings, depth) => {
+  const [wanted, list] = [search(), []];
+  const walk = (siblings, depth, within) => {
     for (const node of sorted(siblings)) {
-      const inside = found === null || found.has(node);
-      if (!inside && !(node.parent && node.parent.open)) continue;
-      const open = node.open || (found !== null && matchesBelow(node, found));
-      list.push({ node, depth, open: open && node.children.length > 0 });
-      if (open) walk(node.children, depth + 1);
+      if (wanted && !wanted.kept.has(node) && !(within && node.parent.open)) continue;
+      const below = wanted !== null && node.children.some((child) => wanted.kept.has(child));
+      const open = (node.open || below) && node.children.length > 0;
+      list.push({ node, depth, open });
+      if (open) walk(node.children, depth + 1, within || (wanted && wanted.found.has(node)));
     }
   };
-  walk(tree.flat ? layers : roots, 0);
+  walk(tree.flat ? layers : roots, 0, false);
   return list;
 };
 
@@ -209,12 +207,12 @@ const treeTools = () => {
     flat.setAttribute("aria-pressed", String(tree.flat));
     drawTree();
   });
-  const search = searchField("Search layers, types, ops, kernels", (wanted) => {
+  const field = searchField("Search layers, types, ops, kernels", (wanted) => {
     tree.wanted = wanted;
     tree.most = MOST_VISIBLE;
     drawTree();
   });
-  return make("div", { class: "tools" }, search, flat, button("Open all", {}, setAll(true)),
+  return make("div", { class: "tools" }, field, flat, button("Open all", {}, setAll(true)),
     button("Close all", {}, setAll(false)));
 };
 
