@@ -15,10 +15,10 @@ except ImportError as error:  # pragma: no cover - needs an environment without 
 from hroof.integration import Capture, CeilingKernel, Device, StepSink
 from hroof.regions import marks_only
 from hroof_torch.annotate import annotate
+from hroof_torch.capturing.capture import TorchCapture
 
 # Here and not in ``capture``: the first import of the module puts it in place of the function.
-from hroof_torch.marks_capture import MarksCapture
-from hroof_torch.torch_capture import TorchCapture
+from hroof_torch.capturing.marks import MarksCapture
 
 FRAMEWORK = "torch"
 

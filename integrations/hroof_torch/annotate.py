@@ -6,9 +6,9 @@ from types import TracebackType
 
 from torch import nn
 
-from hroof_torch.layers import LayerMap
-from hroof_torch.marking import MarkRanges
-from hroof_torch.tracker import Tracker
+from hroof_torch.tracking.layers import LayerMap
+from hroof_torch.tracking.marking import MarkRanges
+from hroof_torch.tracking.tracker import Tracker
 
 _users = 0
 _shared: tuple[Tracker, LayerMap] | None = None

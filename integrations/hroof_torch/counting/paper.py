@@ -8,7 +8,7 @@ from typing import Any
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from hroof_torch.counting.mode import CountedOp, CountingMode
-from hroof_torch.keras_layers import random_without_seeds
+from hroof_torch.tracking.keras_layers import random_without_seeds
 
 Where = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 

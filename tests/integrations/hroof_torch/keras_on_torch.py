@@ -21,9 +21,9 @@ from hroof import integration
 from hroof.launches import LOSS_NAME
 from hroof.regions import Kind, Mark, listen, unlisten
 from hroof.units import Phase
-from hroof_torch import keras_layers
-from hroof_torch.layers import LayerMap, walk
-from hroof_torch.tracker import Frame, Tracker
+from hroof_torch.tracking import keras_layers
+from hroof_torch.tracking.layers import LayerMap, walk
+from hroof_torch.tracking.tracker import Frame, Tracker
 from tests.integrations.hroof_keras import models
 from tests.integrations.hroof_torch.seeing import Seen, see, seeing
 
@@ -571,7 +571,7 @@ def forgotten() -> Iterator[None]:
 @pytest.mark.usefixtures("forgotten")
 def test_a_step_on_paper() -> None:
     """Initial weights and dropout are random, and a tensor without data has no seed to look at."""
-    from hroof_torch.paper import count
+    from hroof_torch.capturing.paper import count
 
     def build() -> Callable[[], object]:
         model, x, y = models.cnn(batches=1)

@@ -11,7 +11,7 @@ from hroof.attribution import Counted, Part, Timed, join
 from hroof.launches import LOSS, LOSS_NAME
 from hroof.profile import Profile
 from hroof.regions import Outcome, Region
-from hroof_torch.counted import mark_cut_short
+from hroof_torch.capturing.counted import mark_cut_short
 
 Step = Callable[[], object]
 

@@ -13,9 +13,9 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from hroof.integration import Stage, StepSink
 from hroof.regions import Outcome, Region, Status
-from hroof_torch.layers import LayerMap
 from hroof_torch.startup import Watch
-from hroof_torch.tracker import Tracker
+from hroof_torch.tracking.layers import LayerMap
+from hroof_torch.tracking.tracker import Tracker
 
 ORIGINAL_CALL = nn.Module.__call__
 optimizer_module = __import__("torch.optim.optimizer", fromlist=["x"])

@@ -168,6 +168,6 @@ def only_optimizers_of_this_test(monkeypatch: pytest.MonkeyPatch) -> None:
     old = [value for value in objects() if issubclass(type(value), torch.optim.Optimizer)]
     known = {id(value) for value in old}
     monkeypatch.setattr(
-        "hroof_torch.steps.gc.get_objects",
+        "hroof_torch.capturing.steps.gc.get_objects",
         lambda: [value for value in objects() if id(value) not in known or not old],
     )
