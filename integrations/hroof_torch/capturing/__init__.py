@@ -1,0 +1,1 @@
+"""A region captured: which step is skipped, counted or timed, and what becomes of it."""

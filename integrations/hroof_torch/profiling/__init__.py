@@ -1,0 +1,1 @@
+"""PyTorch's profiler: its trace with ranges of layers and phases, read as timed ops."""

@@ -1,0 +1,1 @@
+"""Where a running program is: its layers, backward passes and optimizers, on every thread."""
