@@ -10,14 +10,34 @@ from hroof.units import number
 COLLECT_FLOP = "Collect with hroof run --counters, which asks for every FLOP counter of the chip."
 """What to do where hardware was to count and did not count FLOP."""
 
+KINDS = {
+    "launch": "a layer whose launches cost more than its work",
+    "memory": "a layer that waits for a level of memory",
+    "compute": "a layer that stays below the peak of its unit",
+    "latency": "a layer that keeps neither arithmetic nor memory busy",
+    "at-roof": "a layer with nothing to gain",
+    "precision": "work in a wider number format than it needs",
+    "small-launches": "all launches that cost more than their work",
+    "elementwise": "neighbouring elementwise ops that could be one",
+    "reuse": "matrix work that fetches the same bytes again from a far level",
+    "conversion": "copies, conversions and layout changes, which compute nothing",
+    "padding": "convolutions that multiply zeros",
+    "recompute": "forward work that checkpointing runs again",
+    "optimizer": "an optimizer of many launches",
+    "data": "a step that waits for its data",
+    "idle": "wall time in which nothing runs",
+    "imbalance": "ranks that wait for the slowest",
+    "no-rule": "ops of unknown work",
+}
+"""What each kind of finding is about."""
+
 
 @dataclass(frozen=True)
 class Finding:
     """One thing to change, or one thing that needs no change.
 
     Attributes:
-        kind: ``launch``, ``memory``, ``compute``, ``at-roof``, ``precision``, ``small-launches``,
-            ``elementwise``, ``optimizer``, ``no-rule``, ``data``, ``idle`` or ``recompute``.
+        kind: One of ``KINDS``.
         title: The insight, with its number.
         layers: The layers concerned, by falling time; empty where it is not about layers.
         saves: Seconds per step that acting on it could save at most; never more than the step has
@@ -27,6 +47,8 @@ class Finding:
         action: What to do.
         assumption: What ``saves`` takes for granted.
         severity: ``high``, ``medium``, ``low`` or ``info``, by the share of a step it could save.
+        cause: Why it is so, one sentence; empty where the title says it.
+        evidence: The numbers that it rests on and where they come from, one sentence each.
     """
 
     kind: str
@@ -37,6 +59,8 @@ class Finding:
     action: str
     assumption: str
     severity: str
+    cause: str = ""
+    evidence: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

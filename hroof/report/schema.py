@@ -87,6 +87,8 @@ _FINDING = {
     "action": {"type": "string"},
     "assumption": {"type": "string"},
     "severity": {"enum": ["high", "medium", "low", "info"]},
+    "cause": {"type": "string"},
+    "evidence": _TEXTS,
 }
 _VERDICT = {
     "text": {"type": "string"},

@@ -38,11 +38,16 @@ def test_where_pytorch_computes_for_keras_its_loader_serves() -> None:
 
 @pytest.mark.parametrize(
     "other",
-    [{}, {"framework": "torch"}, {"framework": ["x"], "facts": 3}, {"facts": {"backend": None}}],
+    [{}, {"framework": "jax"}, {"framework": ["x"], "facts": 3}, {"facts": {"backend": None}}],
 )
 def test_all_others_are_told_what_is_general(other: dict[str, Any]) -> None:
     assert advice(OPTIMIZER, other) == OPTIMIZER[""]
     assert advice(LOADING, other) == LOADING[""]
+
+
+def test_pytorch_is_told_of_its_own_means() -> None:
+    assert "fused=True" in advice(OPTIMIZER, {"framework": "torch"})
+    assert advice(LOADING, {"framework": "torch"}) == LOADING[""]
 
 
 def test_the_findings_of_a_run_use_it(build: SimpleNamespace) -> None:
