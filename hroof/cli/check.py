@@ -13,6 +13,7 @@ from hroof.errors import CaptureError, UsageError
 from hroof.machine import Machine
 from hroof.profile import Profile
 from hroof.regions import only_marked, what_was_marked
+from hroof.results import at_its_clock
 from hroof.units import parse_share
 
 if TYPE_CHECKING:
@@ -143,15 +144,15 @@ def _loaded(
             "Collect with hroof run --counters, or without HROOF=marks.",
         )
     if machine is not None:
-        return profile, show.at_its_clock(profile, Machine.load(machine))
+        return profile, at_its_clock(profile, Machine.load(machine))
     told = say if needed else progress(quiet=True)
     found = show.machine_of(folder, profile, lambda text: told(f"{text} ({name})"))
-    return profile, show.at_its_clock(profile, found)
+    return profile, at_its_clock(profile, found)
 
 
 def _write(arguments: Arguments, found: Check, say: Say) -> bool:
     """Write the summaries; say whether one of them took standard output."""
-    from hroof.report.checked import export
+    from hroof.report.checked import export, markdown
 
     printed = False
     for path in arguments.markdown:
@@ -165,7 +166,7 @@ def _write(arguments: Arguments, found: Check, say: Say) -> bool:
                 "--json and --markdown - both take standard output.", "Give one of them a file."
             )
         else:
-            sys.stdout.write(export.render(found))
+            sys.stdout.write(markdown.render(found))
             printed = True
     return printed
 

@@ -32,7 +32,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, action="append", default=[], metavar="FILE",
         help="write a file of the kind that its suffix names instead of text: "
-        ".html .png .svg .pdf .csv .json .parquet .txt; may be repeated",
+        ".html .png .svg .pdf .md .csv .json .parquet .txt; may be repeated",
     )  # fmt: skip
     add_grouping(parser)
     _chart_arguments(parser)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -43,7 +43,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
     marker = pyfuncitem.get_closest_marker(MARKER)
     if marker is None:
         return (yield)
-    checker: Checker = pyfuncitem.funcargs[FIXTURE]
+    checker = cast("Checker", pyfuncitem.funcargs[FIXTURE])
     with checker(*marker.args, **marker.kwargs):
         return (yield)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hroof.budgets import QUANTITIES, Budget, Kind, Scope, losses, merged
+from hroof.budgets import KEYS, QUANTITIES, Budget, Kind, Scope, losses, merged
 from hroof.errors import UsageError
 
 WHOLE = """
@@ -218,3 +220,15 @@ def test_several_as_one() -> None:
     both = merged(one, losses(0.1))
     assert both.name == "a.toml and baseline ± 10 %"
     assert both.limits == (*one.limits, *losses(0.1).limits)
+
+
+def test_the_budget_of_the_readme_is_one() -> None:
+    readme = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```toml\n(# budget\.toml\n.*?)```", readme, re.DOTALL)
+    budget = Budget.read(tomllib.loads(block))
+    assert len(budget.limits) == 10
+    assert not budget.relative
+    section = readme[readme.index("## Budgets") : readme.index("## Ceilings")]
+    told = {name for name in QUANTITIES if not name.startswith(("flop_m", "flop_v", "bytes_"))}
+    assert [name for name in told if f"`{name}`" not in section] == []
+    assert [key for key in KEYS if f"[{key}." not in section] == []

@@ -120,8 +120,8 @@ class TestOutcome:
 
 class TestBaseline:
     def against(self, base: Profile, new: Profile, budget: Budget, **more: Any) -> Any:
-        machines = {"machine": more.get("machine"), "baseline_machine": more.get("machine")}
-        return check(new, budget, baseline=base, **machines)
+        machine = more.get("machine")
+        return check(new, budget, baseline=base, machine=machine, baseline_machine=machine)
 
     def test_a_run_with_itself(self, profile: Profile, machine: Machine) -> None:
         found = self.against(profile, profile, losses(0.05), machine=machine)
