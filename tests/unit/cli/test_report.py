@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -187,3 +188,65 @@ def test_a_peak_with_sparsity_in_given_ceilings_is_told(
         Machine.from_json(done["machine"]).save(path)
     full = hroof("report", saved, "--machine", path, "--full").out
     assert "without structured sparsity" in " ".join(full.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), "Performance [FLOP/s]"),
+        (("--chart", "time"), "FLOP time [s] at"),
+        (("--chart", "phases", "--style", "dark"), "backward · 198 µs"),
+        (("--style", "paper"), "Performance [GFLOP/s]"),
+        (("--levels", "L1"), "L1 80.0 GB/s"),
+    ],
+)
+def test_charts_of_each_kind(
+    options: tuple[str, ...], said: str, hroof: Any, saved: Path, tmp_path: Path
+) -> None:
+    done = hroof("report", saved, "-o", "a.svg", *options)
+    assert (done.status, done.out) == (0, "")
+    text = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert said in " ".join(re.findall(r"<!-- (.*?) -->", text))
+
+
+def test_a_chart_of_some_levels(hroof: Any, saved: Path, tmp_path: Path) -> None:
+    assert hroof("report", saved, "-o", "a.svg", "--levels", "dram").status == 0
+    text = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert "roof-dram" in text
+    assert "roof-l1" not in text
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--chart", "time"),
+        ("--style", "dark"),
+        ("--levels", "l1"),
+        ("-o", "a.csv", "--style", "dark"),
+    ],
+)
+def test_a_choice_of_chart_without_a_chart_is_refused(
+    options: tuple[str, ...], hroof: Any, saved: Path, tmp_path: Path
+) -> None:
+    done = hroof("report", saved, *options)
+    assert (done.status, done.out) == (2, "")
+    assert "Add -o FILE.png" in done.err
+    assert not (tmp_path / "a.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--levels", "hbm"), "no memory level 'hbm'"),
+        (("--levels", ","), "No memory level"),
+        (("--chart", "time", "--style", "paper"), "no style 'paper'"),
+        (("--chart", "pie"), "invalid choice"),
+    ],
+)
+def test_a_chart_that_is_not_there_is_refused(
+    options: tuple[str, ...], said: str, hroof: Any, saved: Path, tmp_path: Path
+) -> None:
+    done = hroof("report", saved, "-o", "a.png", *options)
+    assert done.status == 2
+    assert said in done.err
+    assert not (tmp_path / "a.png").exists()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from hroof.profile import Profile
 from hroof.report import brief
-from hroof.report.labels import labelled, labels
+from hroof.report.labels import group_of, label_of, labelled, labels
 from hroof.roofline import points
 
 FILL = (
@@ -58,3 +60,29 @@ def test_the_report_shows_them() -> None:
     text = brief.render(profile(), None, by=("kernel",), width=120)
     assert "vectorized_elementwise_kernel (FillFunctor)" in text
     assert "void at" not in text.split("How far")[0]
+
+
+@pytest.mark.parametrize(
+    ("key", "label", "group"),
+    [
+        ({"layer": "encoder.0.fc", "phase": "forward"}, "encoder.0.fc", "forward"),
+        ({"layer": "encoder.0.fc"}, "encoder.0.fc", "encoder"),
+        ({"block": "encoder.0"}, "encoder.0", "encoder"),
+        ({"depth2": "encoder.0"}, "encoder.0", "encoder"),
+        ({"phase": "backward"}, "backward", "backward"),
+        ({"phase": ""}, "", "other"),
+        ({"layer": ""}, "", "other"),
+        ({"kernel": "volta_h884gemm_64x64_nn"}, "volta_h884gemm_64x64_nn", "GEMM"),
+        ({"op": "aten::relu"}, "aten::relu", "elementwise"),
+        ({"op": "nobody knows"}, "nobody knows", "other"),
+        ({"kernel": "", "op": "aten::mm"}, "aten::mm", "GEMM"),
+        ({"family": "GEMM"}, "GEMM", "GEMM"),
+        ({"device": "cpu"}, "cpu", "other"),
+        ({}, "", "other"),
+    ],
+)
+def test_what_a_chart_calls_and_colours_a_point(
+    key: dict[str, str], label: str, group: str
+) -> None:
+    assert label_of(key) == label
+    assert group_of(key) == group

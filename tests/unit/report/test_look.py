@@ -12,14 +12,19 @@ from hroof.report.look import (
     SHAPES,
     areas,
     caption,
+    caption_of,
     colours,
+    group_keys,
+    heading_of,
     is_open,
     legend,
+    manners,
     printable,
+    roof_keys,
     short,
     subtitle,
 )
-from hroof.report.scene import Spot, compose
+from hroof.report.scene import NotDrawn, Spot, compose
 from hroof.units import MemoryLevel, Phase, Source
 
 L1, DRAM = MemoryLevel.L1, MemoryLevel.DRAM
@@ -155,3 +160,55 @@ def test_printable_keeps_letters_and_drops_what_breaks_files() -> None:
 def test_a_long_name_keeps_its_end() -> None:
     assert short("a" * 50 + ".mlp.0", 10) == "…aaa.mlp.0"
     assert short("head") == "head"
+
+
+def test_signs_and_lines_go_with_the_phase_whatever_else_is_there() -> None:
+    alone, together = manners(["optimizer"]), manners(["forward", "optimizer"])
+    assert alone["optimizer"] == together["optimizer"]
+    assert together["forward"].mark == ""
+
+
+def test_signs_of_layer_groups_go_by_their_order_and_end() -> None:
+    found = list(manners([f"g{i}" for i in range(10)]).values())
+    assert len({(one.mark, str(one.line)) for one in found[:8]}) == 8
+    assert found[7] == found[8] == found[9]
+
+
+def test_lines_of_the_legend_have_sign_and_line() -> None:
+    keys = group_keys(colours([make("a"), make("b", group="backward")]))
+    assert [(key.text, key.mark, key.line) for key in keys] == [
+        ("forward", "", "-"),
+        ("backward", "_", "--"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("groups", "heading"),
+    [
+        (["forward", "other"], "Phase"),
+        (["GEMM", "loss", "other"], "Kind of work"),
+        (["encoder", "head"], "Layer group"),
+        ([], "Phase"),
+    ],
+)
+def test_what_the_groups_are(groups: list[str], heading: str) -> None:
+    assert heading_of(groups) == heading
+
+
+def test_dashes_and_warnings_are_explained_where_there_are_any() -> None:
+    machine = Machine("m", bandwidths={L1: Ceiling(1e6, how="datasheet")})
+    assert [key.text.split()[0] for key in roof_keys(compose([make("a")], machine))] == [
+        "Dashed",
+        "⚠",
+    ]
+    assert roof_keys(compose([make("a")], Machine("m", bandwidths={L1: Ceiling(1e12)}))) == []
+
+
+def test_further_sentences_stand_between_warnings_and_what_is_not_drawn() -> None:
+    left = [NotDrawn("b", (), "0 FLOP")]
+    text = caption_of(left, {"a": "above its roof"}, ["Said\x1b besides."])
+    assert text.split("\n") == [
+        "⚠ above its roof: a.",
+        "Said\ufffd besides.",
+        "Not drawn: 0 FLOP: b.",
+    ]
