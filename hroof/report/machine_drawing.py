@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hroof.report.drawing import Drawing, si_tick
+from hroof.report.charts.canvas import si_tick
+from hroof.report.drawing import Drawing
 from hroof.report.look import ALARM, FAINT, GRID, INK, MUTED, PAPER, Key, printable
 from hroof.report.machine_scene import (
     REACHABLE,

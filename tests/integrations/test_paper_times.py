@@ -160,7 +160,7 @@ def test_every_row_is_drawn_where_the_table_says(
 
 @pytest.mark.parametrize("case", PUBLISHED)
 def test_the_base_cases(
-    case: tuple[str, ...], script: ModuleType, published: dict[str, pd.DataFrame]
+    case: tuple[str, str, str, str], script: ModuleType, published: dict[str, pd.DataFrame]
 ) -> None:
     op, phase, precision, framework = case
     scene = script.scene(published[op], phase, "authors")

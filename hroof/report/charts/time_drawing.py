@@ -116,8 +116,8 @@ class TimeDrawing(Canvas):
         for one in scene.balances:
             self._balance_label(one)
         boxes = {one.name: self._box(one) for one in scene.boxes}
-        for one in scene.boxes:
-            self._box_label(one)
+        for group in scene.boxes:
+            self._box_label(group)
         labels = self._labels()
         self.legend(self._keys(), right=1.01 + _APART * max(len(flop_times), 1) + 0.02)
         return TimeArtists(

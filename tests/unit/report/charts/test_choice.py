@@ -9,7 +9,7 @@ import pytest
 
 from hroof.errors import UsageError
 from hroof.report.charts.choice import KINDS, STYLE_NAMES, USUAL, Choice, levels_of
-from hroof.report.charts.style import AS_PAPER, DARK, LIGHT, STYLES, style_of
+from hroof.report.charts.style import AS_PAPER, DARK, LIGHT, STYLES, Style, style_of
 from hroof.report.look import FAINT, GRID, INK, MUTED, PAPER, PHASE_COLOURS
 from hroof.units import MemoryLevel
 
@@ -82,9 +82,8 @@ def contrast(first: str, second: str) -> float:
 
 
 @pytest.mark.parametrize("style", [LIGHT, DARK], ids=lambda style: style.name)
-def test_what_is_drawn_stands_out_from_the_background(style: object) -> None:
-    assert style in (LIGHT, DARK)
-    shade = style.shade  # type: ignore[attr-defined]
+def test_what_is_drawn_stands_out_from_the_background(style: Style) -> None:
+    shade = style.shade
     paper = shade(PAPER)
     assert contrast(shade(INK), paper) >= 7
     assert contrast(shade(MUTED), paper) >= 4.5

@@ -154,10 +154,8 @@ def test_balances_are_of_what_is_used_most_flop_first() -> None:
         make_point("b", flop={V32: 2e9}, least_flop={V32: 2e9}),
     ]
     found = compose_times(made, make_machine()).balances
-    assert [(one.key, one.flop_per_byte) for one in found] == [
-        ("vector_fp32", pytest.approx(10)),
-        ("matrix_fp32", pytest.approx(100)),
-    ]
+    assert [one.key for one in found] == ["vector_fp32", "matrix_fp32"]
+    assert [one.flop_per_byte for one in found] == pytest.approx([10, 100])
     assert found[0].label == "vector FP32"
     assert not found[0].measured  # the bandwidth is one of a data sheet
 
