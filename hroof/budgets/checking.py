@@ -17,6 +17,7 @@ from hroof.compare.matching import layers_of, match_layers
 from hroof.errors import UsageError
 from hroof.findings import Finding, findings, warnings
 from hroof.findings.honesty import NO_CEILINGS
+from hroof.roofline import remembering
 
 if TYPE_CHECKING:
     from hroof.machine import Machine
@@ -136,8 +137,9 @@ def check(
             "Name the run with --baseline, or write max and min.",
         )
     facts = Facts(profile, machine)
-    base = None if baseline is None else _Baseline(Facts(baseline, baseline_machine), facts)
-    rows = [row for limit in budget.limits for row in _rows(facts, base, limit, strict)]
+    with remembering():
+        base = None if baseline is None else _Baseline(Facts(baseline, baseline_machine), facts)
+        rows = [row for limit in budget.limits for row in _rows(facts, base, limit, strict)]
     told = tuple(base.conditions) if base else ()
     return Check(facts, budget, tuple(rows), base.facts if base else None, strict, told)
 
@@ -197,10 +199,7 @@ class _Baseline:
         name = subject.name
         if scope.key == "layer":
             name = self._layers.get(name, "")
-        whole = Scope(scope.key, "*", scope.phase)
-        named = Scope(scope.key, name, scope.phase)
-        candidates = [*self.facts.subjects(whole), *self.facts.subjects(named)]
-        return next((one for one in candidates if one.name == name), None)
+        return self.facts.named(scope.key, scope.phase, name)
 
 
 def _elsewhere(base: Facts, new: Facts) -> str:

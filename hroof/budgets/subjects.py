@@ -75,23 +75,40 @@ class Facts:
         found = [step.get("wall") for step in steps if isinstance(step, dict)]
         return tuple(float(wall) for wall in found if wall is not None and float(wall) > 0)
 
-    @cached_property
-    def _grouped(self) -> dict[tuple[str, ...], list[Subject]]:
-        return {}
-
     def subjects(self, scope: Scope) -> list[Subject]:
         """What the run has of a scope, most time first; empty where nothing matches."""
-        if not scope.key:
-            return self._of((), ())
-        if scope.together:
-            return list(self._together(scope))
-        keys = (scope.key, "phase") if scope.phase else (scope.key,)
-        return [one for one in self._of(keys, (*keys, "step")) if one.belongs(scope)]
+        if scope not in self._found:
+            self._found[scope] = list(self._matching(scope))
+        return self._found[scope]
 
-    def _of(self, keys: tuple[str, ...], steps: tuple[str, ...]) -> list[Subject]:
-        if keys not in self._grouped:
-            self._grouped[keys] = self._group(keys, steps or ("step",))
-        return self._grouped[keys]
+    def named(self, key: str, phase: str, name: str) -> Subject | None:
+        """One group by its name; None where the run does not have it."""
+        return self._groups(key, phase).get(name)
+
+    @cached_property
+    def _found(self) -> dict[Scope, list[Subject]]:
+        return {}
+
+    @cached_property
+    def _grouped(self) -> dict[tuple[str, str], dict[str, Subject]]:
+        return {}
+
+    def _matching(self, scope: Scope) -> Iterator[Subject]:
+        if scope.together:
+            yield from self._together(scope)
+            return
+        for name, subject in self._groups(scope.key, scope.phase).items():
+            if not scope.key or matches(name, scope):
+                yield subject
+
+    def _groups(self, key: str, phase: str) -> dict[str, Subject]:
+        """The groups of a key by name, of one phase or of all; for the step the only one, without a name."""
+        if (key, phase) not in self._grouped:
+            keys = tuple(filter(None, (key, "phase" if phase else "")))
+            found = self._group(keys, (*keys, "step"))
+            wanted = [one for one in found if not phase or one.point.key["phase"] == phase]
+            self._grouped[key, phase] = {one.name: one for one in wanted}
+        return self._grouped[key, phase]
 
     def _group(self, keys: tuple[str, ...], with_step: tuple[str, ...]) -> list[Subject]:
         apart: dict[tuple[str, ...], list[Point]] = {}
@@ -144,12 +161,6 @@ class Subject:
     def name(self) -> str:
         """Which one it is: a name, or the pattern of those taken together; empty for the step."""
         return self.names[0] if self.names else ""
-
-    def belongs(self, scope: Scope) -> bool:
-        """Whether a scope is about it."""
-        if scope.phase and self.point.key.get("phase") != scope.phase:
-            return False
-        return matches(self.name, scope)
 
 
 def matches(name: str, scope: Scope) -> bool:
