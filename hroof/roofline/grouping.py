@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -93,7 +93,18 @@ class Groups:
         """Per group and step: the sum of the known values of a column (of some rows)."""
         live, codes, weights = self._live
         use = None if rows is None else rows[live]
+        if use is not None and not use.any():
+            return np.zeros(len(self.keys))
         return sum_by(codes, column[live] * weights, len(self.keys), use)
+
+    def total(self, column: Floats, rows: Flags | None = None) -> list[float]:
+        """The same as plain numbers, one per group."""
+        plain: list[float] = self.sum(column, rows).tolist()
+        return plain
+
+    def only(self, rows: Flags) -> Groups:
+        """The same groups, of which only some rows count in sums."""
+        return self if rows.all() else replace(self, weights=np.where(rows, self.weights, 0.0))
 
     def any(self, rows: Flags) -> Flags:
         """Groups that have at least one of the rows in their median step."""
@@ -154,14 +165,21 @@ def by_code(
         keys: One per group.
         one_step: Each group lies in one step, so that there is no median to take.
     """
-    steps, step_of = np.unique(launches["step"].to_numpy(dtype=np.int64), return_inverse=True)
+    count, step_of = _steps(launches)
     if one_step:
-        steps, step_of = steps[:1], np.zeros_like(step_of)
-    shape = (len(keys), max(len(steps), 1))
+        count, step_of = min(count, 1), np.zeros_like(step_of)
+    shape = (len(keys), max(count, 1))
     cells = codes * shape[1] + step_of
     times = sum_by(cells, values(launches, "duration"), shape[0] * shape[1]).reshape(shape)
     weights = _median_weights(times)
     return Groups(keys, codes, weights[codes, step_of], times)
+
+
+@remembered
+def _steps(launches: pd.DataFrame) -> tuple[int, Indices]:
+    """How many steps there are, and the number of each row's step among them."""
+    steps, step_of = np.unique(launches["step"].to_numpy(dtype=np.int64), return_inverse=True)
+    return len(steps), step_of
 
 
 def check_keys(by: Sequence[str]) -> None:

@@ -73,10 +73,8 @@ def points(
         return []
     machine = machine or NOTHING
     table = _Table.build(launches, group(launches, by), machine)
-    found = [
-        table.point(i, dict(zip(by, key, strict=True))) for i, key in enumerate(table.groups.keys)
-    ]
-    return sorted((_flagged(point, machine) for point in found), key=_order)
+    keys = (dict(zip(by, key, strict=True)) for key in table.groups.keys)
+    return sorted((table.point(i, key) for i, key in enumerate(keys)), key=_order)
 
 
 @remembered
@@ -95,13 +93,7 @@ def select(profile: Profile, machine: Machine | None, rows: Flags) -> Point | No
     if not rows.any():
         return None
     groups = by_code(launches, (~rows).astype(np.int64), ((), ("others",))[: 2 - int(rows.all())])
-    return _flagged(
-        _Table.build(launches, groups, machine or NOTHING).point(0, {}), machine or NOTHING
-    )
-
-
-def _flagged(point: Point, machine: Machine) -> Point:
-    return dataclasses.replace(point, notes=(*point_flags(point, machine), *point.notes))
+    return _Table.build(launches, groups.only(rows), machine or NOTHING).point(0, {})
 
 
 def _order(point: Point) -> tuple[float, tuple[str, ...]]:
@@ -110,24 +102,26 @@ def _order(point: Point) -> tuple[float, tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class _Table:
-    """Everything per group, as arrays; ``point`` reads one group out."""
+    """Everything per group, one list each; ``point`` reads one group out."""
 
+    machine: Machine
     groups: Groups
-    launches: Floats
-    time: Floats
-    flop: dict[Pair, Floats]
-    least: dict[Pair, Floats]
-    nbytes: dict[MemoryLevel, Floats]
-    unsized: dict[MemoryLevel, Floats]
-    untimed_flop: Floats
-    untimed_bytes: dict[MemoryLevel, Floats]
-    untimed: Floats
-    uncounted: Floats
-    zero_flop: Floats
-    zero_flop_time: Floats
-    sources: dict[str, Indices]
+    spread: list[float]
+    launches: list[float]
+    time: list[float]
+    flop: dict[Pair, list[float]]
+    least: dict[Pair, list[float]]
+    nbytes: dict[MemoryLevel, list[float]]
+    unsized: dict[MemoryLevel, list[float]]
+    untimed_flop: list[float]
+    untimed_bytes: dict[MemoryLevel, list[float]]
+    untimed: list[float]
+    uncounted: list[float]
+    zero_flop: list[float]
+    zero_flop_time: list[float]
+    sources: dict[str, list[int]]
     bounds: _Bounds
-    no_ceiling: dict[Pair, Flags]
+    no_ceiling: dict[Pair, list[bool]]
 
     @classmethod
     def build(cls, launches: pd.DataFrame, groups: Groups, machine: Machine) -> _Table:
@@ -136,66 +130,65 @@ class _Table:
         known = flop_known(launches)
         idle = known & ~has_work(launches)
         sized = {level: ~np.isnan(column) for level, column in bytes_values(launches).items()}
+        total = groups.total
         return cls(
+            machine=machine,
             groups=groups,
-            launches=groups.sum(count),
-            time=_or_nan(groups.sum(duration), groups.ever(~np.isnan(duration))),
-            flop={pair: groups.sum(c) for pair, c in flop_values(launches, "nominal").items()},
-            least={pair: groups.sum(c) for pair, c in flop_values(launches, "least").items()},
+            spread=_spread(groups.step_times),
+            launches=total(count),
+            time=_or_nan(groups.sum(duration), groups.ever(~timeless)),
+            flop={pair: total(c) for pair, c in flop_values(launches, "nominal").items()},
+            least={pair: total(c) for pair, c in flop_values(launches, "least").items()},
             nbytes={
                 level: _or_nan(groups.sum(values(launches, bytes_column(level))), groups.any(rows))
                 for level, rows in sized.items()
             },
-            unsized={level: groups.sum(duration, ~rows) for level, rows in sized.items()},
+            unsized={level: total(duration, ~rows) for level, rows in sized.items()},
             untimed_flop=_floats(launches, groups, timeless),
             untimed_bytes={
-                level: groups.sum(values(launches, bytes_column(level)), rows & timeless)
+                level: total(values(launches, bytes_column(level)), rows & timeless)
                 for level, rows in sized.items()
             },
-            untimed=groups.sum(count, timeless),
-            uncounted=groups.sum(duration, ~known),
-            zero_flop=groups.sum(count, idle),
-            zero_flop_time=groups.sum(duration, idle),
+            untimed=total(count, timeless),
+            uncounted=total(duration, ~known),
+            zero_flop=total(count, idle),
+            zero_flop_time=total(duration, idle),
             sources=_sources(launches, groups, known),
             bounds=_Bounds.build(launches, groups, machine),
             no_ceiling={
-                p: groups.any(rows) for p, rows in missing_ceilings(launches, machine).items()
+                pair: groups.any(rows).tolist()
+                for pair, rows in missing_ceilings(launches, machine).items()
             },
         )
 
     def point(self, i: int, key: dict[str, str]) -> Point:
-        bound, share = self.bounds.name(i)
+        nbytes = _known_of(self.nbytes, i)
         point = Point(
             key=key,
-            launches=float(self.launches[i]),
-            time=float(self.time[i]),
-            time_spread=_spread(self.groups.step_times[i]),
-            flop=_positive(self.flop, i),
-            least_flop=_positive(self.least, i),
-            nbytes={level: float(c[i]) for level, c in self.nbytes.items() if not np.isnan(c[i])},
-            bound=bound,
-            bound_share=share,
+            launches=self.launches[i],
+            time=self.time[i],
+            time_spread=self.spread[i],
+            flop={pair: column[i] for pair, column in self.flop.items() if column[i] > 0},
+            least_flop={pair: column[i] for pair, column in self.least.items() if column[i] > 0},
+            nbytes=nbytes,
+            bound=self.bounds.bound[i],
+            bound_share=self.bounds.share[i],
             attainable_time=_known(self.bounds.attainable[i]),
             fused_time=_known(self.bounds.fused[i]),
-            bounded_time=float(self.bounds.time[i]),
-            uncounted_time=float(self.uncounted[i]),
-            zero_flop_launches=float(self.zero_flop[i]),
-            zero_flop_time=float(self.zero_flop_time[i]),
+            bounded_time=self.bounds.time[i],
+            uncounted_time=self.uncounted[i],
+            zero_flop_launches=self.zero_flop[i],
+            zero_flop_time=self.zero_flop_time[i],
             sources={name: _SOURCES[worst[i]] for name, worst in self.sources.items()},
             compute_time=_known(self.bounds.compute[i]),
-            memory_times={
-                level: float(c[i]) for level, c in self.bounds.memory.items() if not np.isnan(c[i])
-            },
+            memory_times=_known_of(self.bounds.memory, i),
             launch_time=_known(self.bounds.launch[i]),
-            unsized_time={
-                level: float(c[i])
-                for level, c in self.unsized.items()
-                if not np.isnan(self.nbytes[level][i])
-            },
-            untimed_flop=float(self.untimed_flop[i]),
-            untimed_bytes={level: float(c[i]) for level, c in self.untimed_bytes.items() if c[i]},
+            unsized_time={level: self.unsized[level][i] for level in nbytes},
+            untimed_flop=self.untimed_flop[i],
+            untimed_bytes={level: c[i] for level, c in self.untimed_bytes.items() if c[i]},
         )
-        return dataclasses.replace(point, notes=tuple(self._notes(i, point)))
+        notes = (*point_flags(point, self.machine), *self._notes(i, point))
+        return dataclasses.replace(point, notes=notes) if notes else point
 
     def _notes(self, i: int, point: Point) -> list[str]:
         without = [
@@ -214,11 +207,11 @@ class _Table:
         return notes
 
 
-def _floats(launches: pd.DataFrame, groups: Groups, rows: Flags) -> Floats:
+def _floats(launches: pd.DataFrame, groups: Groups, rows: Flags) -> list[float]:
     """Groups: nominal FLOP of floating formats of some rows."""
     columns = flop_values(launches, "nominal").items()
     parts = [groups.sum(column, rows) for (_, q), column in columns if q.is_float]
-    return np.asarray(sum(parts, np.zeros(len(groups.keys))))
+    return _list(sum(parts, np.zeros(len(groups.keys))))
 
 
 def _matters(pair: Pair, point: Point) -> bool:
@@ -234,14 +227,14 @@ def _matters(pair: Pair, point: Point) -> bool:
 class _Bounds:
     """Bounds per group, over the rows whose duration is known (over all where none is)."""
 
-    names: tuple[str, ...]
-    by_name: Floats
-    attainable: Floats
-    fused: Floats
-    time: Floats
-    compute: Floats
-    memory: dict[MemoryLevel, Floats]
-    launch: Floats
+    bound: list[str | None]
+    share: list[float]
+    attainable: list[float]
+    fused: list[float]
+    time: list[float]
+    compute: list[float]
+    memory: dict[MemoryLevel, list[float]]
+    launch: list[float]
 
     @classmethod
     def build(cls, launches: pd.DataFrame, groups: Groups, machine: Machine) -> _Bounds:
@@ -251,44 +244,47 @@ class _Bounds:
         if not timed.any():
             timed = ~timed
         bounded = timed & ~np.isnan(times.attainable)
-        by_name = [
-            groups.sum(times.attainable, bounded & (times.bound == i))
-            for i in range(len(times.names))
-        ]
-        attainable = _or_nan(groups.sum(times.attainable, bounded), groups.any(bounded))
-        fused = np.minimum(_fused(launches, groups, times, bounded), attainable)
+        attainable = _where(groups.any(bounded), groups.sum(times.attainable, bounded))
+        bound, share = _largest(groups, times, bounded, attainable)
+        memory = _memory(groups, times, timed)
         return cls(
-            names=times.names,
-            by_name=np.column_stack(by_name),
-            attainable=attainable,
-            fused=fused,
-            time=groups.sum(duration, bounded),
-            compute=_compute(groups, times, timed),
-            memory=_memory(groups, times, timed),
+            bound=bound,
+            share=share,
+            attainable=_list(attainable),
+            fused=_list(np.minimum(_fused(launches, groups, times, bounded), attainable)),
+            time=groups.total(duration, bounded),
+            compute=_list(_compute(groups, times, timed)),
+            memory={level: _list(column) for level, column in memory.items()},
             launch=_or_nan(
                 groups.sum(times.launch, timed), groups.any(timed & ~np.isnan(times.launch))
             ),
         )
 
-    def name(self, i: int) -> tuple[str | None, float]:
-        """The bound with the largest share of the attainable time, and that share."""
-        if not self.attainable[i] > 0:
-            return None, float("nan")
-        largest = int(np.argmax(self.by_name[i]))
-        return self.names[largest], float(self.by_name[i, largest] / self.attainable[i])
+
+def _largest(
+    groups: Groups, times: RowTimes, rows: Flags, attainable: Floats
+) -> tuple[list[str | None], list[float]]:
+    """Groups: the bound with the largest share of the attainable time, and that share."""
+    count = range(len(times.names))
+    parts = np.array([groups.sum(times.attainable, rows & (times.bound == i)) for i in count])
+    known, best = attainable > 0, np.argmax(parts, axis=0)
+    share = np.full(len(known), np.nan)
+    np.divide(np.max(parts, axis=0), attainable, out=share, where=known)
+    names = zip(best.tolist(), known.tolist(), strict=True)
+    return [times.names[at] if sure else None for at, sure in names], _list(share)
 
 
 def _compute(groups: Groups, times: RowTimes, rows: Flags) -> Floats:
     """Groups: time of the summed FLOP of rows with a compute bound, on the slowest unit."""
     use = rows & ~np.isnan(times.compute)
     parts = [groups.sum(times.parts[:, i], use) for i in range(times.parts.shape[1])]
-    return _or_nan(unit_time(np.column_stack(parts), times.units), groups.any(use))
+    return _where(groups.any(use), unit_time(np.column_stack(parts), times.units))
 
 
 def _memory(groups: Groups, times: RowTimes, rows: Flags) -> dict[MemoryLevel, Floats]:
     columns = {level: times.memory[:, i] for i, level in enumerate(times.levels)}
     return {
-        level: _or_nan(groups.sum(column, rows), groups.any(rows & ~np.isnan(column)))
+        level: _where(groups.any(rows & ~np.isnan(column)), groups.sum(column, rows))
         for level, column in columns.items()
     }
 
@@ -301,7 +297,7 @@ def _fused(launches: pd.DataFrame, groups: Groups, times: RowTimes, rows: Flags)
     return np.asarray(np.fmax.reduce(np.column_stack(candidates), axis=1))
 
 
-def _sources(launches: pd.DataFrame, groups: Groups, known: Flags) -> dict[str, Indices]:
+def _sources(launches: pd.DataFrame, groups: Groups, known: Flags) -> dict[str, list[int]]:
     duration = values(launches, "duration")
     quantities: dict[str, tuple[Flags, Flags]] = {
         "time": (~np.isnan(duration), duration > 0),
@@ -317,30 +313,48 @@ def _sources(launches: pd.DataFrame, groups: Groups, known: Flags) -> dict[str, 
 
 def _worst_source(
     launches: pd.DataFrame, groups: Groups, name: str, known: Flags, nonzero: Flags
-) -> Indices:
-    column = launches[source_column(name)].cat.set_categories(list(_SOURCES))
-    missing = _SOURCES.index(Source.MISSING)
-    codes: Indices = column.cat.codes.to_numpy().astype(np.int64)
-    codes[codes < 0] = missing
+) -> list[int]:
+    codes = _source_codes(launches, name)
     of_work, of_any = groups.worst(codes, nonzero), groups.worst(codes, known)
     worst = np.where(of_work >= 0, of_work, of_any)
-    return np.where(worst >= 0, worst, missing)
+    found: list[int] = np.where(worst >= 0, worst, _SOURCES.index(Source.MISSING)).tolist()
+    return found
 
 
-def _or_nan(sums: Floats, known: Flags) -> Floats:
+@remembered
+def _source_codes(launches: pd.DataFrame, name: str) -> Indices:
+    """Rows: index of the source in ``_SOURCES``."""
+    column = launches[source_column(name)].cat.set_categories(list(_SOURCES))
+    codes: Indices = column.cat.codes.to_numpy().astype(np.int64)
+    codes[codes < 0] = _SOURCES.index(Source.MISSING)
+    return codes
+
+
+def _where(known: Flags, sums: Floats) -> Floats:
     return np.where(known, sums, np.nan)
 
 
+def _or_nan(sums: Floats, known: Flags) -> list[float]:
+    return _list(_where(known, sums))
+
+
+def _list(column: Floats) -> list[float]:
+    plain: list[float] = column.tolist()
+    return plain
+
+
 def _known(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
+    return value if value == value else None
 
 
-def _positive(columns: dict[Pair, Floats], i: int) -> dict[Pair, float]:
-    return {pair: float(column[i]) for pair, column in columns.items() if column[i] > 0}
+def _known_of(columns: dict[MemoryLevel, list[float]], i: int) -> dict[MemoryLevel, float]:
+    return {level: column[i] for level, column in columns.items() if column[i] == column[i]}
 
 
-def _spread(times: Floats) -> float:
-    median = float(np.median(times))
-    if len(times) < 2 or not median > 0:
-        return float("nan")
-    return float(times.max() - times.min()) / median
+def _spread(times: Floats) -> list[float]:
+    """Groups × steps → groups: (max − min) ÷ median of the times."""
+    spread = np.full(len(times), np.nan)
+    if times.shape[1] > 1 and len(times):
+        median = np.median(times, axis=1)
+        np.divide(np.ptp(times, axis=1), median, out=spread, where=median > 0)
+    return _list(spread)
