@@ -8,6 +8,7 @@ from hroof.findings import honesty
 from hroof.findings.finding import Finding, Verdict
 from hroof.findings.honesty import machine_mismatch, no_ceilings_remedy, warnings
 from hroof.findings.rules import RULES, Context
+from hroof.roofline import remembered
 
 if TYPE_CHECKING:
     from hroof.machine import Machine
@@ -24,6 +25,7 @@ __all__ = [
 ]
 
 
+@remembered
 def findings(profile: Profile, machine: Machine | None) -> list[Finding]:
     """What could be gained in a run, best first; empty without ceilings or launches.
 

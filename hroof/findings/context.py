@@ -79,10 +79,9 @@ class Context:
         return ~np.isin(self.launches["phase"].to_numpy(dtype=str), left_out)
 
     @cached_property
-    def families(self) -> NDArray[np.object_]:
-        """Rows: the family of the kernel or op."""
-        groups = group(self.launches, (FAMILY,))
-        return np.array([name for (name,) in groups.keys], dtype=object)[groups.codes]
+    def _bounds(self) -> NDArray[np.str_]:
+        """Rows: name of the bound as text, so that many rules can compare it."""
+        return self.bound.astype(str)
 
     @cached_property
     def matrix(self) -> Flags:
@@ -98,12 +97,13 @@ class Context:
 
     def rows(self, bound: tuple[str, ...], *, work: bool = True) -> Flags:
         """Rows with one of the bounds; ``work`` leaves optimizer and data loading out."""
-        found = np.isin(self.bound.astype(str), bound)
+        found = np.isin(self._bounds, bound)
         return found & self.model_work if work else found
 
     def of_family(self, *chosen: Family) -> Flags:
         """Rows of some families."""
-        return np.isin(self.families.astype(str), [str(each) for each in chosen])
+        groups, names = group(self.launches, (FAMILY,)), [str(each) for each in chosen]
+        return np.array([name in names for (name,) in groups.keys], dtype=bool)[groups.codes]
 
     def phase(self, phase: Phase) -> Flags:
         """Rows of one phase."""
@@ -136,7 +136,7 @@ class Context:
         return ", ".join(names[:_NAMED]) + more
 
     def _by_time(self, rows: Flags, column: str) -> dict[str, float]:
-        chosen = self.launches[rows]
+        chosen = self.launches.loc[rows, [column, "duration"]]
         times = chosen.groupby(column, observed=True, sort=True)["duration"].sum()
         named = {str(name): float(time) for name, time in times.items()}
         return dict(sorted(named.items(), key=lambda pair: (-pair[1], pair[0])))
