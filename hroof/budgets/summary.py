@@ -50,7 +50,10 @@ def title(row: Row) -> str:
 def by_how_much(row: Row) -> str:
     """By how much of its bound a number misses it, e.g. ``17 %``; nothing where that says nothing."""
     excess, bound = row.judged.excess, abs(row.judged.bound)
-    return percent(excess / bound, 0 if excess > 0.1 * bound else 1) if bound > 0 else ""
+    if not bound > 0:
+        return ""
+    share = excess / bound
+    return percent(share, 0 if share > 0.1 else 1 if share > 0.01 else 2)
 
 
 def _why(over: list[Row], unknown: list[Row]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hroof.cli import show
-from hroof.cli.command import Arguments, Command, Say, print_json, progress
+from hroof.cli.command import Arguments, Command, Say, at_least, print_json, progress
 from hroof.errors import CaptureError, UsageError
 from hroof.machine import Machine
 from hroof.profile import Profile
@@ -24,6 +24,7 @@ OVER, UNKNOWN = 7, 8
 TOLERANCE = 0.05
 """What may become worse than in a baseline run where nothing is said."""
 STDOUT = Path("-")
+TOP = 30
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,6 +44,10 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strict", action="store_true", help="a limit that is missed by noise only is missed, too"
     )
+    parser.add_argument(
+        "--top", type=at_least(0), default=TOP, metavar="N",
+        help=f"limits to show of each outcome; 0 for all (default: {TOP})",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
         "--markdown", type=Path, action="append", default=[], metavar="FILE",
@@ -94,7 +99,7 @@ def run(arguments: Arguments) -> int:
 
         print_json(export.to_json(found))
     elif not printed:
-        _print(found)
+        _print(found, arguments.top)
     return {Verdict.OVER: OVER, Verdict.UNKNOWN: UNKNOWN}.get(found.verdict, 0)
 
 
@@ -171,10 +176,10 @@ def _write(arguments: Arguments, found: Check, say: Say) -> bool:
     return printed
 
 
-def _print(found: Check) -> None:
+def _print(found: Check, top: int) -> None:
     from hroof.report.checked import text
 
-    sys.stdout.write(text.render(found, color=sys.stdout.isatty()))
+    sys.stdout.write(text.render(found, top=top, color=sys.stdout.isatty()))
     sys.stdout.flush()
 
 

@@ -6,7 +6,7 @@ from hroof.budgets import Check, Row, Verdict, summary
 from hroof.budgets.summary import title
 from hroof.report import gfm
 from hroof.report.checked.cells import HEADERS, against, facts_of, noise_rule
-from hroof.report.checked.text import notes, ordered
+from hroof.report.checked.choice import chosen, left_out, notes
 from hroof.report.markdown import NAME, caveats, first_findings
 
 SIGNS = {
@@ -25,11 +25,12 @@ def render(found: Check) -> str:
     Args:
         found: What came out.
     """
-    said, rows = summary(found), ordered(found)
+    said, rows = summary(found), chosen(found)
     parts = [
         gfm.heading(f"{SIGNS[found.verdict]} hroof check: {against(found)}").lstrip(),
         f"**{gfm.plain(said.text)}**\n\nWhy: {gfm.plain(said.why)}  \nNext: {gfm.plain(said.next)}\n",
         _tables(rows),
+        f"{left}.\n\n" if (left := left_out(found, rows)) else "",
         gfm.bullets([gfm.plain(text) for text in notes(rows)]),
         first_findings(found.findings),
         caveats([*found.caveats, noise_rule(found)]),
@@ -43,7 +44,7 @@ def _tables(rows: list[Row]) -> str:
     failed = [row for row in rows if row.verdict is not Verdict.OK]
     if not failed or len(kept) < KEPT:
         return f"\n{_table(rows)}\n"
-    return f"\n{_table(failed)}\n{gfm.folded(f'{len(kept)} limits that are kept', _table(kept))}\n"
+    return f"\n{_table(failed)}\n{gfm.folded('Limits that are kept', _table(kept))}\n"
 
 
 def _table(rows: list[Row]) -> str:

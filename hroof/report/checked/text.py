@@ -5,25 +5,30 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from hroof.budgets import Check, Row, Verdict, summary
+from hroof.budgets import Check, Row, summary
 from hroof.budgets.summary import title
 from hroof.report.checked.cells import HEADERS, against, facts_of, noise_rule
+from hroof.report.checked.choice import TOP, chosen, left_out, notes
 from hroof.report.grid import Grid, show
 from hroof.report.page import console_for, heading, line, panel
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-ORDER = (Verdict.OVER, Verdict.UNKNOWN, Verdict.NOISE, Verdict.OK)
-
 
 def render(
-    found: Check, *, width: int | None = None, color: bool = False, framed: bool = True
+    found: Check,
+    *,
+    top: int = TOP,
+    width: int | None = None,
+    color: bool = False,
+    framed: bool = True,
 ) -> str:
     """Write a checked run as text.
 
     Args:
         found: What came out.
+        top: How many limits of each outcome; 0 for all. The others are counted.
         width: Columns of the terminal; None for that of this terminal.
         color: Use terminal colours.
         framed: Begin with the verdict in a frame.
@@ -32,31 +37,14 @@ def render(
     console = console_for(stream, width, color)
     if framed:
         panel(console, f"Check: {against(found)}", summary(found))
-    rows = ordered(found)
+    rows = chosen(found, top)
     heading(console, f"Limits: {found.budget.name}")
     show(console, Grid(["what", *HEADERS], [[title(row), *facts_of(row)] for row in rows]))
+    if left := left_out(found, rows):
+        line(console, f"{left} (--top 0 shows all).")
     _notes(console, rows)
     _caveats(console, found)
     return "\n".join(text.rstrip() for text in stream.getvalue().splitlines()) + "\n"
-
-
-def ordered(found: Check) -> list[Row]:
-    """The rows, those that fail first."""
-    return [row for verdict in ORDER for row in found.of(verdict)]
-
-
-def notes(rows: list[Row]) -> list[str]:
-    """What a reader has to know of rows, each note once with those that it is about."""
-    about: dict[str, list[str]] = {}
-    for row in rows:
-        if row.judged.note:
-            about.setdefault(row.judged.note, []).append(title(row))
-    return [f"{_some(names)}: {note}." for note, names in about.items()]
-
-
-def _some(names: list[str], most: int = 3) -> str:
-    left = len(names) - most
-    return ", ".join(names[:most]) + (f" and {left} more" if left > 0 else "")
 
 
 def _notes(console: Console, rows: list[Row]) -> None:

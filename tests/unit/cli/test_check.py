@@ -82,6 +82,13 @@ def test_text_goes_to_standard_output(
     assert (done.status, done.out, done.err) == (OVER, text.render(expected), "")
 
 
+def test_rows_on_request(hroof: Any, runs: tuple[Path, Path], tmp_path: Path) -> None:
+    path = budget(tmp_path, '[layer."*"]\nlaunches.max = 0')
+    assert "more over budget" not in hroof("check", runs[0], "--budget", path).out
+    assert "and 2 more over budget" in hroof("check", runs[0], "--budget", path, "--top", 1).out
+    assert hroof("check", runs[0], "--budget", path, "--top", "-1").status == USAGE
+
+
 def test_several_budgets(hroof: Any, runs: tuple[Path, Path], tmp_path: Path) -> None:
     one = budget(tmp_path, "[step]\nlaunches.max = 11", "a.toml")
     other = budget(tmp_path, "[step]\nlaunches.max = 10", "b.toml")

@@ -14,7 +14,7 @@ import pytest
 from hroof.budgets import Budget, Check, Verdict, check, losses
 from hroof.errors import OutputError
 from hroof.profile import Profile
-from hroof.report.checked import cells, export, markdown, text
+from hroof.report.checked import cells, choice, export, markdown, text
 
 BUDGET = {
     "step": {
@@ -84,9 +84,9 @@ class TestCells:
             "time": ["374.0 µs", "± 68 µs", "measured", "within noise"],
             "headroom": ["2.011", "± 0.37", "measured, ceilings", "ok"],
             "launches": ["11", "–", "captured", "over by 120 %"],
-            "flop": ["≥ 15,111,000 FLOP", "–", "convention", "over by 0.7 %"],
+            "flop": ["≥ 15,111,000 FLOP", "–", "convention", "over by 0.74 %"],
             "peak_memory": ["–", "–", "–", "unknown"],
-            "share_with_flop": ["94.01 %", "–", "measured", "over by 0.0 %"],
+            "share_with_flop": ["94.01 %", "–", "measured", "over by 0.04 %"],
         }
 
     def test_a_limit_of_nothing_is_missed_by_no_share(self, profile: Profile) -> None:
@@ -105,14 +105,23 @@ class TestText:
         said = text.render(checked, width=140)
         lines = [line for line in said.splitlines() if line.startswith(("step:", "layer", "op"))]
         assert len(lines) == len(checked.rows) == 8
-        verdicts = [row.verdict for row in text.ordered(checked)]
-        assert verdicts == sorted(verdicts, key=text.ORDER.index)
+        verdicts = [row.verdict for row in choice.chosen(checked)]
+        assert verdicts == sorted(verdicts, key=choice.ORDER.index)
         assert "layer fc* (2 together) in backward: time" in said
 
     def test_notes_stand_once_with_what_they_are_about(self, checked: Check) -> None:
-        notes = text.notes(text.ordered(checked))
+        notes = choice.notes(choice.chosen(checked))
         assert "op conv: launches: the run has no op of this name." in notes
         assert len(notes) == len(set(notes))
+
+    def test_of_many_limits_some_are_shown_and_the_others_counted(self, checked: Check) -> None:
+        said = text.render(checked, top=1, width=140)
+        assert "and 2 more over budget, 1 more unknown, 1 more ok (--top 0 shows all)." in said
+        assert len(choice.chosen(checked, 1)) == 4
+        assert choice.chosen(checked, 0) == choice.chosen(checked)
+        assert choice.left_out(checked, choice.chosen(checked)) == ""
+        assert "step: peak_memory" in said
+        assert "op conv" not in said.split("Limits:")[1]
 
     def test_a_narrow_terminal_loses_nothing(self, checked: Check) -> None:
         narrow = text.render(checked, width=40)
@@ -148,10 +157,10 @@ class TestMarkdown:
         few = {"launches": {"max": 100}, "flop": {"max": 1e12}}
         limits: dict[str, Any] = {"layer": {"*": few}, "phase": {"*": few}}
         kept = check(profile, Budget.read(limits))
-        assert "limits that are kept" not in markdown.render(kept)
+        assert "Limits that are kept" not in markdown.render(kept)
         failing = check(profile, Budget.read(limits | {"step": {"launches": {"max": 1}}}))
         said = markdown.render(failing)
-        assert "limits that are kept</summary>" in said
+        assert "Limits that are kept</summary>" in said
         assert said.index("step: launches") < said.index("<details>")
 
     def test_names_do_no_harm(self, hostile: Check) -> None:
