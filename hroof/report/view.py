@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from hroof.kernels import family, op_family
 from hroof.machine import Ceiling, Machine
 from hroof.report import cells
+from hroof.report.labels import KERNEL, labels
 from hroof.report.look import printable
 from hroof.roofline import Point, captured, points
 from hroof.units import MemoryLevel, Phase
@@ -77,6 +79,7 @@ def view(
     leaves = _leaves(profile, machine, rows) if tuple(by) == ("layer",) else []
     row_of = {tuple(row.key.values()): index for index, row in enumerate(rows[:MAX_ROWS])}
     drawn = _table(spots[:MAX_POINTS], book)
+    drawn["group"] = [book.names.of(clipped(group_of(one.key))) for one in spots[:MAX_POINTS]]
     drawn["row"] = [row_of.get(tuple(one.key[k] for k in by)) for one in spots[:MAX_POINTS]]
     tables = {
         "rows": _table(rows[:MAX_ROWS], book) | _types(profile, by, rows[:MAX_ROWS], book),
@@ -95,12 +98,34 @@ def view(
             "points": max(len(spots) - MAX_POINTS, 0),
             "leaves": max(len(leaves) - MAX_LEAVES, 0),
         },
+        "labels": _labels([*rows[:MAX_ROWS], *leaves[:MAX_LEAVES]], book),
         "names": book.names.texts,
         "bounds": book.bounds.texts,
         "notes": book.notes.texts,
         "pairs": book.pairs.texts,
         "trust": book.trust.texts,
     }
+
+
+def group_of(key: Mapping[str, str]) -> str:
+    """What gives a point its colour: its phase, else what its kernel or op does, else its outermost layer."""
+    if "phase" in key:
+        return key["phase"]
+    if "kernel" in key:
+        return str(family(key["kernel"]))
+    if "op" in key:
+        return str(op_family(key["op"]))
+    return key.get("layer", "all").split(".", 1)[0]
+
+
+def _labels(found: Sequence[Point], book: _Book) -> list[tuple[int, str]]:
+    """Short names of kernels, each with the place of the full one."""
+    short = labels(point.key[KERNEL] for point in found if KERNEL in point.key)
+    return [
+        (book.names.of(clipped(name)), clipped(label))
+        for name, label in short.items()
+        if label != name
+    ]
 
 
 def roofs(machine: Machine | None) -> list[dict[str, Any]]:

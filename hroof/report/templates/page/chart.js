@@ -14,8 +14,8 @@ const radiusOf = (point) => {
 };
 
 const hue = (group) => {
-  const place = view.phases.indexOf(group);
-  return place >= 0 ? `hue-${group}` : `hue-${view.phases[groups.indexOf(group) % 5]}`;
+  if (view.phases.includes(group)) return `hue-${group}`;
+  return `hue-${Math.min(groups.indexOf(group), 8)}`;
 };
 
 const drawnLevels = (point) => {
@@ -50,14 +50,22 @@ const pointElement = (point) => {
   return group;
 };
 
+// Where the names of the flat roofs stand: no other name may cover them.
+const roofNames = () =>
+  [...chart.querySelectorAll(".roof-name[x]")].map((name) => {
+    const right = Number(name.getAttribute("x"));
+    const y = Number(name.getAttribute("y"));
+    return [right - 6.8 * name.textContent.length, y - 12, right, y + 4];
+  });
+
 // Names of the longest points, each at the first of some places where it covers no other name.
 const labels = (shown) => {
-  const taken = [];
+  const taken = roofNames();
   const group = draw("g", { class: "labels" });
   const chosen = shown.filter(isPicked).slice(0, LABELS);
   for (const point of chosen) {
     const name = Object.entries(point.key).find(([key]) => key !== "phase");
-    const text = name ? shortened(name[1], 28) : groupOf(point);
+    const text = name ? shortened(labelOf(...name), 28) : groupOf(point);
     const wide = 6.4 * text.length + 4;
     const x = Math.max(...drawnLevels(point).map(({ key }) => X(intensityOf(point, key))));
     const [y, gap] = [Y(rateOf(point)), radiusOf(point) + 4];
@@ -85,7 +93,8 @@ const drawChart = () => {
   const shown = shownPoints();
   const drawn = shown.map(pointElement); // longest first: small markers lie on top of large ones
   drawn.sort((a, b) => a.classList.contains("dimmed") < b.classList.contains("dimmed") ? 1 : -1);
-  chart.replaceChildren(zones(), grid(), roofLines(), draw("g", { class: "points" }, ...drawn), labels(shown));
+  chart.replaceChildren(zones(), grid(), roofLines(), draw("g", { class: "points" }, ...drawn));
+  chart.append(labels(shown));
   chart.classList.toggle("isolated", state.picked.size > 0);
 };
 
@@ -115,7 +124,8 @@ const factsOf = (point) => {
       fact("Could save", `at most ${si(savesOf(point), "s")} a step`));
   }
   return [
-    make("strong", {}, nameOf(point)),
+    make("strong", {}, shortNameOf(point)),
+    ...(shortNameOf(point) === nameOf(point) ? [] : [make("p", { class: "note" }, nameOf(point))]),
     make("dl", {}, ...list),
     ...point.notes.map((note) => make("p", { class: "alarm" }, `⚠ ${note}`)),
   ];
@@ -161,7 +171,7 @@ const neighbour = (key) => {
 const visit = (point) => {
   current = point.index;
   showTip(point, chart.querySelector(`.marker[data-point="${point.index}"]`));
-  say(`${nameOf(point)}: ${si(point.time, "s")}, ${rateCell(point)}`);
+  say(`${shortNameOf(point)}: ${si(point.time, "s")}, ${rateCell(point)}`);
 };
 
 const isolatePoint = (point, more) => {

@@ -23,7 +23,7 @@ const levelChoices = () =>
     checkbox(label, shapeIcon(key), state.levels, key)));
 
 const groupChoices = () =>
-  choices(groups.every((group) => view.phases.includes(group)) ? "Phase" : "Group",
+  choices(byPhase ? "Phase" : "Group",
     groups.map((group) => checkbox(group, make("i", { class: `dot ${hue(group)}` }), state.groups, group)));
 
 const precisionChoice = () => {
@@ -70,9 +70,9 @@ const isolation = () => {
   return clear;
 };
 
-const rowName = (point) => view.by.map((key) => point.key[key]).join(" · ") || "all";
+const rowName = (point) => view.by.map((key) => labelOf(key, point.key[key])).join(" · ") || "all";
 
-const HELP = "Shape: memory level. Colour: phase. Area: time. A line joins the levels of one group: the " +
+const HELP = `Shape: memory level. Colour: ${byPhase ? "phase" : "group"}. Area: time. ` + "A line joins the levels of one group: the " +
   "farther apart, the more a cache is reused. Open markers: predicted bytes. Solid roofs: measured, dashed: " +
   "data sheet. ⚠ above a roof: a ceiling, a count or a time is wrong.";
 

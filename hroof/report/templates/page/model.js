@@ -21,6 +21,7 @@ const decode = (table) =>
       key: Object.fromEntries(Object.entries(table.keys).map(([k, c]) => [k, view.names[c[i]]])),
       type: type === null ? "" : view.names[type],
       row: at(table.row, i),
+      group: table.group ? view.names[table.group[i]] : "",
       launches: at(table.launches, i),
       time: at(table.time, i),
       flop: at(table.flop, i),
@@ -70,6 +71,12 @@ const isAbove = (group) => {
 };
 
 const nameOf = (group) => Object.values(group.key).join(" · ") || "all";
+
+// A kernel's full name is C++ of many lines: a short one where that tells it from the others.
+const labelled = new Map(view.labels.map(([name, label]) => [view.names[name], label]));
+const labelOf = (key, name) => (key === "kernel" && labelled.get(name)) || name;
+const shortNameOf = (group) =>
+  Object.entries(group.key).map(([key, name]) => labelOf(key, name)).join(" · ") || "all";
 
 // Sums. A total counts the known values only, as everywhere in hroof; null where none is known.
 const added = (values) => {

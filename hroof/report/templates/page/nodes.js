@@ -46,7 +46,7 @@ const grouped = (items, keyOf) => {
 const total = (parts) => (parts.length === 1 ? parts[0] : sum(parts));
 
 const kernelNode = (leaf) =>
-  addNode({ kind: "kernel", label: leaf.key.kernel, group: leaf, times: phaseTimes([leaf]), points: [] });
+  addNode({ kind: "kernel", label: labelOf("kernel", leaf.key.kernel), path: leaf.key.kernel, group: leaf, times: phaseTimes([leaf]), points: [] });
 
 const opNode = (parts) => {
   const { op, phase, kernel } = parts[0].key;

@@ -1,11 +1,13 @@
 // What is shown and what is picked: one place that every part of the page reads and listens to.
 const points = decode(view.points);
 const rows = decode(view.rows);
-const groupOf = (point) => ("phase" in point.key ? point.key.phase : nameOf(point).split(".")[0]);
+const groupOf = (point) => point.group;
 const levelsWithPoints = LEVELS.filter(({ key }) =>
   points.some((point) => intensityOf(point, key) > 0 && rateOf(point) > 0));
-const groups = [...new Set([...view.phases.filter((phase) =>
-  points.some((point) => groupOf(point) === phase)), ...points.map(groupOf)])];
+// Phases in the order of a step, other groups by the time of their longest point.
+const byPhase = points.every((point) => view.phases.includes(point.group));
+const groups = [...new Set(byPhase ? view.phases.filter((phase) =>
+  points.some((point) => point.group === phase)) : points.map(groupOf))];
 const precisions = [...new Set(points.filter((p) => p.pair).map((p) => p.pair[1]))].sort();
 
 const state = {

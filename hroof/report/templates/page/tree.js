@@ -79,7 +79,7 @@ const nameCell = (node, depth, open) => {
   const label = tree.flat && node.kind === "layer" ? node.path : node.label;
   const cell = make("th", { scope: "row" },
     make("span", { class: "twisty", "aria-hidden": "true" }, sign),
-    make("span", { class: `name ${node.kind}` }, label === "" ? "(no name)" : label),
+    make("span", { class: `name ${node.kind}`, title: node.path || null }, label === "" ? "(no name)" : label),
     node.type ? make("small", {}, node.type) : "");
   cell.style.paddingLeft = `${Math.min(depth, 20) * 1.05 + 0.3}rem`;
   return cell;
