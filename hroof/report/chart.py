@@ -22,6 +22,7 @@ from hroof.report.charts.backend import (
 from hroof.report.charts.choice import PHASES, TIME, USUAL, Choice
 from hroof.report.charts.panels import PANELS, PanelArtists
 from hroof.report.charts.paper import SIZE, PaperDrawing
+from hroof.report.charts.still import still
 from hroof.report.charts.strip import height as strip_height
 from hroof.report.charts.style import AS_PAPER, LIGHT, Style, style_of
 from hroof.report.charts.time_drawing import TimeArtists, TimeDrawing
@@ -261,7 +262,9 @@ def draw(
     }  # fmt: skip
     if choice.kind == TIME:
         return times(shown, machine, **how)
-    return (phases if choice.kind == PHASES else roofline)(shown, machine, **how)
+    if choice.kind == PHASES:
+        return phases(shown, machine, **how)
+    return roofline([*shown, *still(profile, machine, by, shown)], machine, **how)
 
 
 def draw_file(

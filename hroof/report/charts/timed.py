@@ -326,7 +326,7 @@ def _boxes(spots: Sequence[Timed]) -> tuple[Timed, ...]:
     found: dict[tuple[str, str], Timed] = {}
     for one in spots:
         if one.corner is not None:
-            found.setdefault((f"{one.launches:.6g}", f"{one.peak:.6g}"), one)
+            found.setdefault((f"{one.launches:.6g}", f"{one.peak:.2g}"), one)
     return tuple(found.values())[:MOST_BOXES]
 
 
