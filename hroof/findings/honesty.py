@@ -209,8 +209,10 @@ def _said(value: object) -> str:
 
 def _above_roof(found: list[Point]) -> list[str]:
     """Groups that look too fast: counted, named, and never taken for a success."""
-    above = [p for p in found if p.headroom is not None and p.headroom < 1 - ROUNDING]
-    above += [p for p in found if p not in above and any(n.startswith("Above") for n in p.notes)]
+    low = [p.headroom is not None and p.headroom < 1 - ROUNDING for p in found]
+    over = [any(note.startswith("Above") for note in p.notes) for p in found]
+    above = [p for p, is_low in zip(found, low, strict=True) if is_low]
+    above += [p for p, is_low, is_over in zip(found, low, over, strict=True) if is_over > is_low]
     if not above:
         return []
     names = ", ".join("/".join(p.key.values()) for p in above[:_NAMED])
