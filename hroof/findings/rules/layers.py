@@ -16,7 +16,7 @@ from hroof.findings.thresholds import (
     NO_RULE_SHARE,
 )
 from hroof.roofline import Point, missing_name, points
-from hroof.units import Phase, Pipe, Precision, number, percent, si
+from hroof.units import Phase, Pipe, Precision, Source, number, percent, si
 
 
 def layer_findings(run: Context) -> list[Finding]:
@@ -69,8 +69,8 @@ def _layer(run: Context, point: Point) -> Finding:
 
 _CAUSE = {
     "launch": "Its {launches} cost more than the work that they do.",
-    "memory": "{bound} delivers the bytes of its ops more slowly than anything else works on them.",
-    "compute": "Its arithmetic is what takes longest, and the unit does less of it than it can.",
+    "memory": "Of all that is known of its ops, their bytes at {bound} take longest.",
+    "compute": "Of all that is known of its ops, their arithmetic takes longest, and the unit does less of it than it can.",
     "latency": (
         "It keeps neither arithmetic nor memory busy: too little runs in parallel, each step waits for the one before, "
         "or its accesses use little of what they fetch."
@@ -81,7 +81,9 @@ _CAUSE = {
 def _kind(point: Point) -> str:
     if point.bound == "launch":
         return "launch"
-    if point.headroom is not None and point.headroom >= FAR_FROM_ROOFS:
+    # A function such as exp counts as one FLOP by convention: then the unit may be busy all the same.
+    exact = point.sources.get("flop") in (Source.COUNTER, Source.COUNTED)
+    if exact and point.headroom is not None and point.headroom >= FAR_FROM_ROOFS:
         return "latency"
     return "memory" if point.bound in LEVELS else "compute"
 
@@ -125,4 +127,7 @@ def _at_roof(run: Context, point: Point) -> Finding:
     )  # fmt: skip
 
 
-_REACHED = "The roof is what the framework's own kernels reach (framework-reachable): a kernel of another make could do more."
+_REACHED = (
+    "The roof is what the framework's own kernels reach (framework-reachable): "
+    "a kernel of another make could do more."
+)

@@ -86,7 +86,7 @@ def _missed(point: Point) -> _Missed | None:
 
 
 def _again(run: Context, rows: Flags) -> Flags:
-    """Rows that fetch something again: their layer runs the op more than once a step, or they fetch more than operands."""
+    """Rows that fetch something again: their layer runs the op again in a step, or they fetch more than operands."""
     counted = np.isin(run.launches["source_l1"].to_numpy(dtype=str), [Source.COUNTER.value])
     chosen = run.launches[rows]
     keys = ["rank", "step", "phase", "layer", "op"]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -54,7 +55,6 @@ class Pair:
         faulty: Builds the step of the program with the fault.
         clean: Builds the step of the one without.
         beside: Kinds of findings that are right about the faulty program as well.
-        clean_beside: Kinds of findings that are right about the clean program.
         machine: The ceilings.
         same_work: Both do the same work, so that their times can be compared.
     """
@@ -63,7 +63,6 @@ class Pair:
     faulty: Callable[[], Step]
     clean: Callable[[], Step]
     beside: tuple[str, ...] = ()
-    clean_beside: tuple[str, ...] = ()
     machine: Machine = MACHINE
     same_work: bool = True
 
@@ -73,10 +72,14 @@ def trainer(model: nn.Module, batch: Callable[[], Tensor], **options: Any) -> St
     options = options or {"fused": True}
     parameters = [p for p in model.parameters() if p.requires_grad]
     sgd = torch.optim.SGD(parameters, 1e-6, **options)
+    wanted: dict[tuple[torch.Size, torch.dtype], Tensor] = {}
 
     def step() -> None:
         out = model(batch())
-        functional.mse_loss(out.float(), torch.zeros_like(out, dtype=torch.float32)).backward()
+        target = wanted.setdefault((out.shape, out.dtype), torch.zeros(()))
+        if target.shape != out.shape:
+            target = wanted[out.shape, out.dtype] = torch.zeros_like(out)
+        functional.mse_loss(out, target).backward()
         sgd.step()
         sgd.zero_grad(set_to_none=True)
 
@@ -219,12 +222,9 @@ def plain() -> Step:
 # --- padding ------------------------------------------------------------------------------------
 
 
-def convolutions(kernel: int) -> Step:
+def convolutions(kernel: int, padding: int) -> Step:
     torch.manual_seed(0)
-    layers = [
-        nn.Conv2d(64, 64, kernel, padding=kernel // 2, bias=False),
-        nn.Conv2d(64, 64, kernel, padding=kernel // 2, bias=False),
-    ]
+    layers = [nn.Conv2d(64, 64, kernel, padding=padding, bias=False) for _ in range(2)]
     return trainer(nn.Sequential(*layers), constant(64, 64, 6, 6))
 
 
@@ -302,19 +302,16 @@ def unpacked_before() -> Step:
 # --- latency ------------------------------------------------------------------------------------
 
 
-class Special(nn.Module):
-    """A function that runs one element after the other."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + torch.lgamma(x.detach())
-
-
-def with_lgamma() -> Step:
-    return trainer(Between(64, Special()), constant(16384, 64))
+def by_channel() -> Step:
+    """A convolution of each channel for itself, which is a slow loop in fp64."""
+    torch.manual_seed(0)
+    layer = nn.Conv2d(32, 32, 3, padding=1, groups=32, bias=False, dtype=torch.float64)
+    return trainer(layer, constant(4, 32, 32, 32, dtype=torch.float64))
 
 
-def with_relu() -> Step:
-    return trainer(Between(64, nn.ReLU()), constant(16384, 64))
+def all_channels() -> Step:
+    torch.manual_seed(0)
+    return trainer(nn.Conv2d(32, 32, 3, padding=1, bias=False), constant(32, 32, 32, 32))
 
 
 # --- idle ---------------------------------------------------------------------------------------
@@ -328,17 +325,34 @@ class Thinking(nn.Module):
         self.layers, self.rounds = linears(2, 512), rounds
 
     def forward(self, x: Tensor) -> Tensor:
+        first = self.layers[0](x)
         for number in range(self.rounds):
             zlib.crc32(bytes(number % 256 for _ in range(1000)))
-        return self.layers(x)
+        return self.layers[1](first)
 
 
 def thinking() -> Step:
-    return trainer(Thinking(1000), constant(512, 512))
+    return trainer(Thinking(500), constant(512, 512))
 
 
 def not_thinking() -> Step:
     return trainer(Thinking(0), constant(512, 512))
+
+
+# --- work of unknown size -----------------------------------------------------------------------
+
+
+@torch.library.custom_op("seeded::sorted_twice", mutates_args=())
+def sorted_twice(x: Tensor) -> Tensor:
+    return x.sort(0).values.sort(1).values
+
+
+def own_op() -> Step:
+    return trainer(Between(64, lambda x: x + sorted_twice(x.detach())), constant(1024, 64))
+
+
+def no_own_op() -> Step:
+    return trainer(Between(64, lambda x: x), constant(1024, 64))
 
 
 # --- all of them --------------------------------------------------------------------------------
@@ -352,7 +366,7 @@ PAIRS = {
     "layouts": Pair("conversion", layouts, plain),
     "formats": Pair("conversion", formats, plain),
     "large kernels": Pair(
-        "padding", lambda: convolutions(5), lambda: convolutions(1), same_work=False
+        "padding", lambda: convolutions(5, 2), lambda: convolutions(3, 0), same_work=False
     ),
     "checkpoint": Pair("recompute", checkpointed, wide),
     "loop of AdamW": Pair(
@@ -362,9 +376,19 @@ PAIRS = {
         "optimizer", lambda: with_adamw(foreach=True), lambda: with_adamw(fused=True)
     ),
     "unpacking": Pair("data", unpacking, unpacked_before),
-    "lgamma": Pair("latency", with_lgamma, with_relu, ("elementwise",), same_work=False),
+    "slow loop": Pair(
+        "latency",
+        by_channel,
+        all_channels,
+        ("precision",),
+        same_work=False,
+    ),
     "thinking": Pair("idle", thinking, not_thinking),
+    "own op": Pair("no-rule", own_op, no_own_op, same_work=False),
 }
+
+
+KINDS = {*(pair.kind for pair in PAIRS.values()), "imbalance"}
 
 
 def profile_of(step: Step, *, skip: int = 3, steps: int = 5) -> Profile:
@@ -378,22 +402,46 @@ def profile_of(step: Step, *, skip: int = 3, steps: int = 5) -> Profile:
 
 
 def quiet(profile: Profile) -> Profile:
-    """The profile as on an idle computer: each op takes what it took in the fastest of the steps.
+    """The profile as on an idle computer: each op, and each gap before one, takes what it took in the fastest step.
 
     Other programs stop an op of one step or another, hardly ever the same op of all of them.
     """
-    launches = profile.launches
-    same = ["phase", "layer", "op", "recompute", "ordinal"]
-    fastest = launches.groupby(same, observed=True, dropna=False)["duration"].transform("min")
-    inside = launches["step"] >= 0
+    launches = profile.launches.sort_values("start", kind="stable")
+    ends = (launches["start"] + launches["duration"]).cummax().shift()
+    gaps = (launches["start"] - ends).clip(lower=0.0)
+    gaps[launches["step"] != launches["step"].shift()] = float("nan")
+    same = [launches[key] for key in ("phase", "layer", "op", "recompute", "ordinal")]
+    options = {"observed": True, "dropna": False}
+    times = launches["duration"].groupby(same, **options).transform("min")
+    between = gaps.groupby(same, **options).transform("min")
+    walls = (times + between.fillna(0.0)).groupby(launches["step"]).sum()
     steps = profile.run["steps"]
-    least = {key: min(step[key] for step in steps) for key in steps[0] if key != "step"}
-    known = {**profile.run, "steps": [{**step, **least} for step in steps]}
-    run = {key: value for key, value in known.items() if key != "undisturbed_step"}
-    times = launches["duration"].where(~inside, fastest)
-    return profile.replace(launches=launches.assign(duration=times), run=run)
+    waits = [step["loading"] for step in steps if "loading" in step]
+    least = {"loading": min(waits)} if waits else {}
+    run = {key: value for key, value in profile.run.items() if key != "undisturbed_step"}
+    run["steps"] = [{**step, "wall": float(walls[step["step"]]), **least} for step in steps]
+    return profile.replace(launches=profile.launches.assign(duration=times), run=run)
 
 
-def found_in(step: Step, machine: Machine) -> list[Finding]:
-    """What hroof finds in a program."""
-    return findings(quiet(profile_of(step)), machine)
+def claims(profile: Profile, machine: Machine) -> set[str]:
+    """The kinds of faults that hroof finds in a program and that matter there.
+
+    A finding counts from a tenth of the step; idle time from a half of it, since the profiler leaves gaps between ops.
+    """
+    step = float(np.median([step["wall"] for step in profile.run["steps"]]))
+    return {
+        finding.kind
+        for finding in findings(profile, machine)
+        if finding.kind in KINDS
+        and _weight(finding, step) >= (0.5 if finding.kind == "idle" else 0.1)
+    }
+
+
+def _weight(finding: Finding, step: float) -> float:
+    """Share of the step that it could save; of one that saves nothing by itself, the share that it speaks of."""
+    return finding.share_of_step if finding.kind == "no-rule" else finding.saves / step
+
+
+def two_ranks(first: Profile, second: Profile) -> Profile:
+    """The profiles of two programs as those of two ranks."""
+    return Profile.merge([first, second.replace(launches=second.launches.assign(rank=1))])
