@@ -135,7 +135,9 @@ def framed(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     try:
         return pd.DataFrame(rows)
     except UnicodeEncodeError:
-        return pd.DataFrame([{name: _encodable(value) for name, value in row.items()} for row in rows])
+        return pd.DataFrame(
+            [{name: _encodable(value) for name, value in row.items()} for row in rows]
+        )
 
 
 def _encodable(value: Any) -> Any:

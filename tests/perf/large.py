@@ -22,7 +22,8 @@ PHASES = ("forward", "backward", "optimizer")
 
 def layer_names(count: int) -> list[str]:
     """Names as those of a transformer: blocks of ten layers."""
-    parts = ["norm1", "attn.qkv", "attn.scores", "attn.proj", "norm2", "mlp.fc1", "mlp.act", "mlp.fc2", "drop", "residual"]
+    block = ("norm1", "attn.qkv", "attn.scores", "attn.proj", "residual1")
+    parts = [*block, "norm2", "mlp.fc1", "mlp.act", "mlp.fc2", "residual2"]
     return [f"model.blocks.{at // 10}.{parts[at % 10]}" for at in range(count)]
 
 
@@ -65,7 +66,9 @@ def large_profile(
         **{source_column(name): "counter" for name in ("time", "flop", *LEVELS)},
     }
     for convention in ("nominal", "least"):
-        columns[flop_column(convention, *BF16)] = np.where(every["kind"] == 0, 5e8, 0) * every["work"]
+        columns[flop_column(convention, *BF16)] = (
+            np.where(every["kind"] == 0, 5e8, 0) * every["work"]
+        )
         columns[flop_column(convention, *F32)] = np.where(every["kind"] < 2, 1e6, 0) * every["work"]
     for at, level in enumerate(LEVELS):
         columns[bytes_column(level)] = 8e6 * every["work"] / (at + 1)

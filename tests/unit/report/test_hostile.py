@@ -83,9 +83,7 @@ NAMES = {
     "prototype": "__proto__",
     "constructor": "constructor",
 }
-KEPT = {
-    name.encode("utf-8", "backslashreplace").decode("utf-8") for name in NAMES.values()
-}
+KEPT = {name.encode("utf-8", "backslashreplace").decode("utf-8") for name in NAMES.values()}
 """The names as a run has them: half characters, which no file can hold, are written out."""
 
 
@@ -149,7 +147,9 @@ def harmless_page(markup: str, plain: str) -> None:
     page, ordinary = Page(markup), Page(plain)
     assert set(page.tags) <= set(ordinary.tags) | {"text", "tspan", "code"}
     for tag in ("script", "style", "title", "iframe", "img", "a", "link", "meta"):
-        assert page.tags.count(tag) <= max(ordinary.tags.count(tag), 0) or tag in ("a", "title"), tag
+        assert page.tags.count(tag) <= max(ordinary.tags.count(tag), 0) or tag in ("a", "title"), (
+            tag
+        )
     handlers = {(tag, name) for tag, name, _ in page.attributes if name.startswith("on")}
     assert handlers == {(tag, name) for tag, name, _ in ordinary.attributes if name[:2] == "on"}
     for _, name, value in page.attributes:

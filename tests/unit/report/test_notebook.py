@@ -64,7 +64,7 @@ def test_the_frame_keeps_scripts_away_from_the_notebook(profile: Profile) -> Non
         '"></iframe><script>alert(1)</script>',
         "' onload='alert(1)",
         "&quot;><b>",
-        "<p title=\"a &amp; b\">it's</p>\r\n",
+        '<p title="a &amp; b">it\'s</p>\r\n',
     ],
 )
 def test_nothing_gets_out_of_the_frame(page: str) -> None:

@@ -186,8 +186,8 @@ def test_on_a_device_kernels_have_the_op_that_launched_them(build: SimpleNamespa
 
 def test_notes_tell_what_is_odd(build: SimpleNamespace) -> None:
     rows = [build.row("a", "forward", "mm", 5, **build.flop(matrix_fp32=1e6))]
-    assert (
-        layers(Profile.from_rows(rows), build.machine())["notes"][0].startswith("Above the compute")
+    assert layers(Profile.from_rows(rows), build.machine())["notes"][0].startswith(
+        "Above the compute"
     )
 
 
