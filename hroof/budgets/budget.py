@@ -82,7 +82,7 @@ class Budget:
     @property
     def ceilings(self) -> bool:
         """Whether a limit needs the ceilings of the machine."""
-        return any(limit.quantity.ceilings for limit in self.limits)
+        return any(limit.quantity.ceilings and not limit.where_known for limit in self.limits)
 
     @classmethod
     def load(cls, path: str | Path) -> Budget:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -16,7 +16,6 @@ from hroof.compare import compare, conditions
 from hroof.compare.matching import layers_of, match_layers
 from hroof.errors import UsageError
 from hroof.findings import Finding, findings, warnings
-from hroof.findings.honesty import NO_CEILINGS
 from hroof.roofline import remembering
 
 if TYPE_CHECKING:
@@ -24,6 +23,9 @@ if TYPE_CHECKING:
     from hroof.profile import Profile
 
 NO_BASE = "there is nothing of that name in the baseline"
+NO_CEILINGS = "There are no ceilings"
+"""How the sentences begin that say so."""
+BASE_AND_NEW = "BASE is the baseline, NEW the run that is checked."
 
 
 @dataclass(frozen=True)
@@ -78,10 +80,9 @@ class Check:
     @cached_property
     def caveats(self) -> tuple[str, ...]:
         """What is doubtful about the runs, one sentence each."""
-        found = dict.fromkeys((*self.conditions, *warnings(self.facts.profile, self.facts.machine)))
-        if not self.budget.ceilings:
-            found.pop(NO_CEILINGS, None)
-        return tuple(found)
+        told = [BASE_AND_NEW, *self.conditions] if self.conditions else []
+        found = warnings(self.facts.profile, self.facts.machine)
+        return tuple(dict.fromkeys((*told, *_about(self.budget, found))))
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
@@ -140,8 +141,15 @@ def check(
     with remembering():
         base = None if baseline is None else _Baseline(Facts(baseline, baseline_machine), facts)
         rows = [row for limit in budget.limits for row in _rows(facts, base, limit, strict)]
-    told = tuple(base.conditions) if base else ()
+    told = tuple(_about(budget, base.conditions)) if base else ()
     return Check(facts, budget, tuple(rows), base.facts if base else None, strict, told)
+
+
+def _about(budget: Budget, texts: Iterable[str]) -> Iterator[str]:
+    """Caveats without the word that there are no ceilings, where no limit needs them."""
+    for text in texts:
+        if budget.ceilings or not text.startswith(NO_CEILINGS):
+            yield text
 
 
 def _rows(facts: Facts, base: _Baseline | None, limit: Limit, strict: bool) -> Iterator[Row]:

@@ -11,7 +11,6 @@ from hroof.budgets.quantities import SHARE, Reading
 from hroof.compare.differences import kind_of
 from hroof.compare.noise import apart, spread
 from hroof.findings.honesty import NO_VERDICT_SPREAD
-from hroof.units import percent
 
 _ROUNDING = 1e-9
 
@@ -58,8 +57,9 @@ def judge(limit: Limit, reading: Reading, base: Reading | None, *, strict: bool 
     if why:
         return Judged(Verdict.UNKNOWN, bound, note=why)
     excess, noise = _excess(limit, bound, reading.value), _noise(limit, reading, base)
-    found = _verdict(limit, excess, noise, reading, strict)
-    return Judged(found, bound, excess, noise, _note(limit, reading, found, noise))
+    found = _verdict(limit, bound, excess, noise, strict)
+    told = _about_noise(limit, reading, found, noise)
+    return Judged(found, bound, excess, noise, "; ".join(filter(None, (reading.note, told))))
 
 
 def _bound(limit: Limit, base: Reading | None) -> float:
@@ -110,7 +110,7 @@ def _noise(limit: Limit, reading: Reading, base: Reading | None) -> float:
     return spread(reading.steps)
 
 
-def _verdict(limit: Limit, excess: float, noise: float, reading: Reading, strict: bool) -> Verdict:
+def _verdict(limit: Limit, bound: float, excess: float, noise: float, strict: bool) -> Verdict:
     if excess <= 0:
         return Verdict.OK
     if strict or noise == 0:
@@ -119,23 +119,19 @@ def _verdict(limit: Limit, excess: float, noise: float, reading: Reading, strict
         return Verdict.UNKNOWN if limit.kind.relative else Verdict.OVER
     if excess > noise:
         return Verdict.OVER
-    return Verdict.UNKNOWN if noise > NO_VERDICT_SPREAD * abs(reading.value) else Verdict.NOISE
-
-
-def _note(limit: Limit, reading: Reading, found: Verdict, noise: float) -> str:
-    notes = [reading.note, _about_noise(limit, reading, found, noise)]
-    return "; ".join(note for note in notes if note)
+    # Noise as large as the limit would let pass nearly anything.
+    return Verdict.UNKNOWN if noise > NO_VERDICT_SPREAD * bound else Verdict.NOISE
 
 
 def _about_noise(limit: Limit, reading: Reading, found: Verdict, noise: float) -> str:
-    if not limit.quantity.timed:
+    if not limit.quantity.timed or found is Verdict.OK:
         return ""
     if math.isnan(noise):
         count = len(reading.steps)
         steps = "1 step" if count == 1 else f"{count} steps" if count else "one number"
-        return f"{steps} in a run: its noise is not known" if found is not Verdict.OK else ""
+        return f"{steps} in a run: its noise is not known"
     if found is Verdict.UNKNOWN:
-        return f"it scatters by {percent(noise / abs(reading.value), 0)} of itself: no verdict"
+        return "it scatters by more than its limit: collect again on an idle machine"
     return "missed by less than the steps scatter" if found is Verdict.NOISE else ""
 
 

@@ -40,7 +40,6 @@ CONTENDED = 20.0
 """A step on a CPU that takes this many times what the ceilings allow shares it with others."""
 DISTURBED_SPREAD = 0.5
 ROUNDING = 1e-9
-NO_CEILINGS = "There are no ceilings: bounds, headroom and savings are unknown."
 _NAMED = 5
 _COMPARED = (
     "threads",
@@ -143,7 +142,7 @@ def _coverage(profile: Profile) -> list[str]:
 
 def _machine(profile: Profile, machine: Machine | None) -> list[str]:
     if machine is None:
-        return [NO_CEILINGS]
+        return ["There are no ceilings: bounds, headroom and savings are unknown."]
     mismatch = machine_mismatch(profile, machine)
     clock = _clock(profile, machine)
     return [

@@ -206,6 +206,18 @@ class TestBaseline:
         base = profile.replace(run={**profile.run, "facts": {"threads": 2}})
         found = self.against(base, other, losses(0.05))
         assert any("threads" in text for text in found.caveats)
+        assert found.caveats[0].startswith("BASE is the baseline")
+
+    def test_that_there_are_no_ceilings_is_told_where_a_limit_needs_them(
+        self, profile: Profile, build: Any
+    ) -> None:
+        def caveats(quantity: str) -> list[str]:
+            budget = Budget.read({"step": {quantity: {"rise": 0.1}}})
+            told = self.against(profile, build.other(), budget).caveats
+            return [text for text in told if "ceilings" in text]
+
+        assert len(caveats("headroom")) == 2
+        assert caveats("launches") == []
 
     def test_is_needed(self, profile: Profile) -> None:
         budget = Budget.read({"step": {"time": {"rise": 0.1}}}, name="b.toml")

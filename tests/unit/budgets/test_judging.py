@@ -96,7 +96,9 @@ class TestNoise:
     def test_that_hides_everything_is_no_verdict(self) -> None:
         found = judge(limit("max", 9, of=TIME), timed(1, 10, 100), None)
         assert found.verdict is UNKNOWN
-        assert "scatters by 990 %" in found.note
+        assert "scatters by more than its limit" in found.note
+        wide = judge(limit("max", 60, of=TIME), timed(1, 100, 101), None)
+        assert wide.verdict is UNKNOWN
 
     def test_of_counts_there_is_none(self) -> None:
         reading = Reading(101.0, (50.0, 101.0, 150.0))
