@@ -17,7 +17,13 @@ from hroof.units import Phase
 from hroof_torch import private
 from hroof_torch.capturing.compiled import CompiledStep
 from hroof_torch.capturing.counted import CountingStep, mark_cut_short
-from hroof_torch.capturing.description import STEPS_FOUND, described, optimizer_steps_seen, rank
+from hroof_torch.capturing.description import (
+    STEPS_FOUND,
+    described,
+    device_memory,
+    optimizer_steps_seen,
+    rank,
+)
 from hroof_torch.capturing.recounting import Recounting
 from hroof_torch.capturing.steps import StepFinder
 from hroof_torch.capturing.watch import LossWatch
@@ -271,6 +277,7 @@ class TorchCapture:
     def _describe(self, table: Table, trace: Trace | None, device: Device) -> dict[str, Any]:
         return {
             **described(self._region, self._layers, device),
+            **device_memory(table.device),
             "device": table.device,
             "steps": [] if trace is None else _steps(trace),
             "how": HOW,

@@ -39,6 +39,17 @@ def described(steps: StepSink, layers: LayerMap, device: Device) -> dict[str, An
     }
 
 
+def device_memory(device: str) -> dict[str, int]:
+    """The most bytes that PyTorch had allocated on a device up to now, for ``Profile.run``; nothing for a CPU.
+
+    Args:
+        device: E.g. ``cuda:0``.
+    """
+    if not device.startswith("cuda") or not torch.cuda.is_initialized():
+        return {}
+    return {"peak_device_memory": int(torch.cuda.max_memory_allocated(device))}
+
+
 def layer_list(layers: LayerMap) -> list[dict[str, Any]]:
     """Every layer in model order, and the loss that is computed outside all of them."""
     described = [

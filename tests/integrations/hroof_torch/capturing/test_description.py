@@ -10,7 +10,13 @@ from torch import nn
 
 from hroof.integration import Device
 from hroof.regions import Region
-from hroof_torch.capturing.description import described, layer_list, optimizer_steps_seen, rank
+from hroof_torch.capturing.description import (
+    described,
+    device_memory,
+    layer_list,
+    optimizer_steps_seen,
+    rank,
+)
 from hroof_torch.tracking.layers import LayerMap
 
 DEVICE = Device("cuda:1", "a chip", facts={"driver": "1.2"})
@@ -78,3 +84,16 @@ def test_the_rank(monkeypatch: pytest.MonkeyPatch, value: str | None, number: in
 )
 def test_what_was_seen(count: int, words: str) -> None:
     assert optimizer_steps_seen(count) == f"It saw {words}."
+
+
+def test_memory_of_a_device_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(
+        torch.cuda, "max_memory_allocated", lambda device: asked.append(device) or 7
+    )
+    assert device_memory("cuda:1") == {"peak_device_memory": 7}
+    assert asked == ["cuda:1"]
+    assert device_memory("cpu") == {}
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+    assert device_memory("cuda:1") == {}
