@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MAX_JSON = 300_000
 """Characters of embedded JSON, so that a page stays below 1 MB."""
-MAX_DRAWN = 40
+MAX_DRAWN = 25
 """Groups in the chart that stands in the page for readers without scripts."""
 
 _MAX_CARDS, _MAX_FINDINGS = 6, 40
@@ -65,6 +65,7 @@ def render(profile: Profile, machine: Machine | None, by: Sequence[str] = ("laye
         first_more=_MAX_CARDS + 1,
         saved=_saved,
         chart=_chart(report, spots[:MAX_DRAWN]),
+        undrawn=max(len(spots) - MAX_DRAWN, 0),
         has_machine=machine is not None,
         bar=sections.phase_bar(report),
         bars=bars(report),
