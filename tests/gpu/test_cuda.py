@@ -39,6 +39,11 @@ def test_rows_are_kernels_and_never_cpu_ops(profile: Profile) -> None:
     assert launches["kernel"].notna().all()
 
 
+def test_the_memory_of_the_device_is_known(profile: Profile) -> None:
+    weights = 4 * (256 * 512 + 512 * 128)
+    assert 4 * weights < profile.run["peak_device_memory"] < 2**32  # with gradients and two moments
+
+
 def test_kernel_time_is_attributed(profile: Profile) -> None:
     launches = profile.launches
     known = launches.loc[launches["layer"].notna(), "duration"].sum()

@@ -10,7 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hroof.errors import UsageError
-from hroof.units import MemoryLevel, Phase, Pipe, Precision, Source, number, parse, percent, si
+from hroof.units import (
+    MemoryLevel,
+    Phase,
+    Pipe,
+    Precision,
+    Source,
+    number,
+    parse,
+    parse_share,
+    percent,
+    si,
+)
 
 PRINTABLE = ["s", "B", "FLOP", "B/s", "FLOP/s", "Hz", "OP", "OP/s"]
 
@@ -178,3 +189,59 @@ def test_sources_stand_best_first() -> None:
 
 def test_vocabularies_print_as_their_words() -> None:
     assert f"{Pipe.MATRIX} {Precision.BF16} {Phase.BACKWARD}" == "matrix bf16 backward"
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "value"),
+    [
+        ("12 ms", "s", 0.012),
+        ("0.5", "s", 0.5),
+        ("12 m", "s", 0.012),
+        ("4 GB", "B", 4e9),
+        ("1.5k", "", 1500.0),
+        ("3 GFLOP/s", "FLOP/s", 3e9),
+        ("3 GB", None, 3e9),
+    ],
+)
+def test_parse_in_a_unit(text: str, unit: str | None, value: float) -> None:
+    assert parse(text, unit) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "said"),
+    [
+        ("12 ms", "B", "'12 ms' is in s. Write it in B"),
+        ("3 GB/s", "B", "is in B/s. Write it in B"),
+        ("3 FLOP/s", "FLOP", "is in FLOP/s. Write it in FLOP"),
+        ("3 s", "", "is in s. Write a plain number."),
+        ("3 %", "s", "is not a quantity"),
+    ],
+)
+def test_parse_refuses_another_unit(text: str, unit: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse(text, unit)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "share"),
+    [
+        ("5 %", 0.05), ("5%", 0.05), (" 5 % ", 0.05), ("0.05", 0.05), ("250 %", 2.5),
+        ("-5 %", -0.05), ("1", 1.0), ("0", 0.0), ("1e-3", 1e-3),
+    ],
+)  # fmt: skip
+def test_parse_a_share(text: str, share: float) -> None:
+    assert parse_share(text) == pytest.approx(share)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "%", "5", "-2", "5 ms", "5 % of it", "5 %%", "much", "nan", "5 s %"]
+)
+def test_parse_refuses_what_is_no_share(text: str) -> None:
+    with pytest.raises(UsageError, match="no share"):
+        parse_share(text)
+
+
+@given(st.floats(0, 10))
+def test_a_share_that_was_printed_is_read_again(share: float) -> None:
+    assert parse_share(percent(share, 6)) == pytest.approx(share, abs=1e-8)

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hroof.budgets import KEYS, QUANTITIES, Budget, Kind, Scope, losses, merged
 from hroof.errors import UsageError
@@ -232,3 +234,50 @@ def test_the_budget_of_the_readme_is_one() -> None:
     told = {name for name in QUANTITIES if not name.startswith(("flop_m", "flop_v", "bytes_"))}
     assert [name for name in told if f"`{name}`" not in section] == []
     assert [key for key in KEYS if f"[{key}." not in section] == []
+
+
+_KEYS = st.sampled_from(
+    [
+        "step",
+        "layer",
+        "op",
+        "time",
+        "flop",
+        "wall",
+        "max",
+        "min",
+        "rise",
+        "tolerance",
+        "together",
+        "backward",
+        "x",
+        "",
+    ]
+)
+_VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.sampled_from(["5 %", "3 ms", "2 GB", "x", ""]),
+)
+
+
+@given(
+    st.dictionaries(
+        _KEYS,
+        st.recursive(
+            _VALUES, lambda inner: st.dictionaries(_KEYS, inner, max_size=3), max_leaves=8
+        ),
+        max_size=3,
+    )
+)
+def test_whatever_a_file_holds_it_is_read_or_refused(data: dict[str, Any]) -> None:
+    try:
+        budget = Budget.read(data)
+    except UsageError as error:
+        assert error.fact
+        assert error.remedy
+    else:
+        assert budget.limits
+        assert all(limit.value >= 0 and math.isfinite(limit.value) for limit in budget.limits)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hroof.budgets import QUANTITIES, Kind, Limit, Quantity, Reading, Scope, Verdict
 from hroof.budgets.judging import Judged, judge, worst
@@ -186,3 +188,27 @@ def test_the_verdict_of_several() -> None:
     assert worst([OK, UNKNOWN, NOISE]) is UNKNOWN
     assert worst([UNKNOWN, OVER]) is OVER
     assert worst([]) is OK
+
+
+_NUMBERS = st.floats(0, 1e12)
+_STEPS = st.lists(st.floats(1e-3, 1e3), min_size=2, max_size=12)
+
+
+@given(_NUMBERS, _NUMBERS, st.floats(0, 1))
+def test_what_keeps_a_limit_keeps_a_looser_one(
+    value: float, number: float, tolerance: float
+) -> None:
+    for kind in ("max", "min", "equals"):
+        tight, loose = (judged(kind, value, number, by).verdict for by in (0.0, tolerance))
+        assert not (tight is OK and loose is OVER)
+
+
+@given(st.floats(1e-3, 1e3), _STEPS)
+def test_strict_is_never_kinder(value: float, steps: list[float]) -> None:
+    reading = timed(*steps)
+    kind, strict = (
+        judge(limit("max", value, of=TIME), reading, None, strict=by).verdict
+        for by in (False, True)
+    )
+    assert strict is (OK if reading.value <= value * (1 + 1e-9) else OVER)
+    assert (kind is OK) is (strict is OK)
