@@ -208,6 +208,7 @@ class TestPoints:
         assert point.nbytes == pytest.approx({MemoryLevel.L1: 1.3e6, MemoryLevel.DRAM: 8e5})
         assert point.uncounted_time == pytest.approx(20e-6 * 1.1)
         assert point.zero_flop_launches == 1
+        assert point.zero_flop_time == pytest.approx(10e-6 * 1.1)
 
     def test_attainable_is_the_sum_of_the_launches_bounds(
         self, profile: Profile, machine: Machine
@@ -245,6 +246,7 @@ class TestPoints:
         assert point.total_op == 2e6
         assert point.flop == {I8: 2e6}
         assert point.zero_flop_launches == 0
+        assert point.zero_flop_time == 0
 
     def test_an_uncounted_op_has_no_flop_and_no_bound(
         self, profile: Profile, machine: Machine
