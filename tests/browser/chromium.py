@@ -39,14 +39,21 @@ class Browser:
         flags = [
             "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run",
             "--disable-extensions", "--disable-background-networking", "--disable-component-update",
-            "--disable-dev-shm-usage", "--disable-features=IsolateSandboxedIframes", "--force-device-scale-factor=1", "--remote-debugging-pipe",
+            "--disable-dev-shm-usage", 
+            "--disable-features=IsolateSandboxedIframes", "--force-device-scale-factor=1", "--remote-debugging-pipe",
             f"--user-data-dir={folder}", "about:blank",
         ]  # fmt: skip
         read, self._to = _pipe()
         self._from, write = _pipe()
         # The protocol's pipes are descriptors 3 and 4 of the browser.
         places = [(os.POSIX_SPAWN_DUP2, read, 3), (os.POSIX_SPAWN_DUP2, write, 4)]
-        quiet = (os.POSIX_SPAWN_OPEN, 2, str(folder / "browser.log"), os.O_WRONLY | os.O_CREAT, 0o600)
+        quiet = (
+            os.POSIX_SPAWN_OPEN,
+            2,
+            str(folder / "browser.log"),
+            os.O_WRONLY | os.O_CREAT,
+            0o600,
+        )
         self.pid = os.posix_spawn(path, [path, *flags], os.environ, file_actions=[*places, quiet])
         os.close(read)
         os.close(write)
@@ -110,7 +117,9 @@ class Page:
         complaints: Console messages of errors and warnings, and uncaught errors.
     """
 
-    def __init__(self, browser: Browser, target: str, session: str, width: int, height: int) -> None:
+    def __init__(
+        self, browser: Browser, target: str, session: str, width: int, height: int
+    ) -> None:
         self.browser, self.target, self.session = browser, target, session
         for domain in ("Page", "Runtime", "Network", "Log", "DOM"):
             self.ask(f"{domain}.enable")
@@ -195,12 +204,26 @@ class Page:
                 modifiers=modifiers,
             )  # fmt: skip
 
+    def choose(self, selector: str, start: str, inside: str = "") -> None:
+        """Click on the first element whose text begins so, or on something inside of it."""
+        within = f".querySelector({json.dumps(inside)})" if inside else ""
+        self.run(
+            f"[...document.querySelectorAll({json.dumps(selector)})]"
+            f".find((one) => one.textContent.startsWith({json.dumps(start)})){within}.click()"
+        )
+
     def press(self, *keys: str) -> None:
         """Press keys one after another."""
         for key in keys:
             text = {"text": "\r"} if key == "Enter" else {"text": " "} if key == " " else {}
             code = KEYS[key]
-            self.ask("Input.dispatchKeyEvent", type="keyDown", key=key, windowsVirtualKeyCode=code, **text)
+            self.ask(
+                "Input.dispatchKeyEvent",
+                type="keyDown",
+                key=key,
+                windowsVirtualKeyCode=code,
+                **text,
+            )
             self.ask("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=code)
 
     def type(self, text: str) -> None:

@@ -23,7 +23,11 @@ from hroof.report.html import render  # noqa: E402
 from hroof.units import MemoryLevel, Pipe, Precision  # noqa: E402
 from tests.browser import chromium  # noqa: E402
 
-CONFIGURATION = {"PT-fp32-O1-Adam-fw": "forward", "PT-fp32-O1-Adam-bw": "backward", "PT-fp32-O1-Adam-opt": "optimizer"}
+CONFIGURATION = {
+    "PT-fp32-O1-Adam-fw": "forward",
+    "PT-fp32-O1-Adam-bw": "backward",
+    "PT-fp32-O1-Adam-opt": "optimizer",
+}
 UNITS = {"tensor": "matrix_fp16", "fp16": "vector_fp16", "fp32": "vector_fp32"}
 
 
@@ -61,7 +65,11 @@ def paper(folder: Path) -> str:
     deepcam: Any = importlib.import_module("deepcam")
     rows: list[dict[str, Any]] = []
     for name, table in deepcam.load(folder).items():
-        for row in deepcam.work(table, deepcam.CORRECTED).to_dict("records") if name in CONFIGURATION else ():
+        for row in (
+            deepcam.work(table, deepcam.CORRECTED).to_dict("records")
+            if name in CONFIGURATION
+            else ()
+        ):
             work = {
                 f"flop_{kind}_{unit}": row[column]
                 for column, unit in UNITS.items() for kind in ("nominal", "least")
@@ -104,7 +112,10 @@ def main() -> None:
     arguments = parser.parse_args()
     arguments.out.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        pages = {"transformer": trained("gpt", Path(folder)), "convolutions": trained("cnn", Path(folder))}
+        pages = {
+            "transformer": trained("gpt", Path(folder)),
+            "convolutions": trained("cnn", Path(folder)),
+        }
     if arguments.paper is not None:
         pages["paper"] = paper(arguments.paper)
     for path in take(pages, arguments.out):

@@ -88,9 +88,7 @@ def test_markers_lie_where_their_numbers_are(page: Page) -> None:
 
 def test_markers_have_the_area_of_their_time(page: Page) -> None:
     def area(selector: str) -> float:
-        side = page.run(
-            f"document.querySelector({json.dumps(selector)}).getBBox().width"
-        )
+        side = page.run(f"document.querySelector({json.dumps(selector)}).getBBox().width")
         return float(side) ** 2
 
     backward, forward = marker("blocks.0.mlp.0", "backward"), marker("blocks.0.mlp.0", "forward")
@@ -102,7 +100,9 @@ def test_roofs_are_solid_where_measured_and_dashed_where_read_in_a_data_sheet(pa
     assert {"L1 300 GB/s", "DRAM 20.0 GB/s", "matrix FP32 120 GFLOP/s"} <= set(names)
     assert page.count("#chart .roof.measured") == 4
     assert page.count("#chart .roof.datasheet") == 1
-    dashes = page.run("getComputedStyle(document.querySelector('#chart .roof.datasheet')).strokeDasharray")
+    dashes = page.run(
+        "getComputedStyle(document.querySelector('#chart .roof.datasheet')).strokeDasharray"
+    )
     assert dashes != "none"
 
 
@@ -125,10 +125,9 @@ def test_the_drawing_takes_the_place_of_the_one_for_readers_without_scripts(page
 
 
 def test_a_point_above_a_roof_is_marked(opened: Open) -> None:
-    slow = runs.machine(peaks={pair: c for pair, c in runs.machine().peaks.items()})
     fast = runs.transformer()
     launches = fast.launches.assign(duration=fast.launches["duration"] / 20)
-    page = opened(render(fast.replace(launches=launches), slow))
+    page = opened(render(fast.replace(launches=launches), runs.machine()))
     assert page.count("#chart .marker.above") > 0
     assert page.count("#chart .warning") > 0
     page.hover("#chart .marker.above")
@@ -152,7 +151,10 @@ def test_numbers_are_written_as_everywhere_else(opened: Open) -> None:
     shares = [0, 0.001, 0.0049, 0.123, 0.5, 0.99951, 1, 1.5]
     script = f"(() => {{ {source.read_text(encoding='utf-8')}; return {json.dumps(shares)}"
     assert page.run(script + ".map((v) => percent(v)) })()") == [percent(v) for v in shares]
-    assert page.run(f"(() => {{ {source.read_text(encoding='utf-8')}; return si(null, 'B') }})()") == "–"
+    assert (
+        page.run(f"(() => {{ {source.read_text(encoding='utf-8')}; return si(null, 'B') }})()")
+        == "–"
+    )
 
 
 # Hover
@@ -210,7 +212,7 @@ def test_show_all_ends_it(page: Page) -> None:
 
 
 def test_a_row_isolates_its_points_and_a_container_all_of_its_layers(page: Page) -> None:
-    page.run("[...document.querySelectorAll('#tree tr')].find((r) => r.textContent.startsWith('▸1')).click()")
+    page.choose("#tree tr", "▸1")
     assert shown(page) == 5 * 2 * 2 + 1
     assert page.count("#tree tr.hit") >= 1
 
@@ -245,7 +247,9 @@ def test_number_formats(page: Page) -> None:
         "(() => { const one = document.querySelector('.controls select'); one.value = 'bf16';"
         "one.dispatchEvent(new Event('change')); })()"
     )
-    assert page.count("#chart .point") == 3 * 2 * 2  # two products of attention, forward and backward
+    assert (
+        page.count("#chart .point") == 3 * 2 * 2
+    )  # two products of attention, forward and backward
     assert page.texts("#chart .roof-name")[-1] == "matrix BF16 480 GFLOP/s"
     assert len(page.texts("#chart .roof-name")) == 3
 
@@ -299,16 +303,18 @@ def test_the_tree_has_containers_by_name(page: Page) -> None:
 
 
 def test_a_layer_opens_to_its_ops(page: Page) -> None:
-    page.run("[...document.querySelectorAll('#tree tr')].find((r) => r.textContent.startsWith('▸0')).querySelector('.twisty').click()")
+    page.choose("#tree tr", "▸0", ".twisty")
     assert rows(page)[3:8] == ["0", "mlp", "attn", "ln1", "GPT"]
-    page.run("[...document.querySelectorAll('#tree tr')].find((r) => r.textContent.startsWith('▸ln1')).querySelector('.twisty').click()")
+    page.choose("#tree tr", "▸ln1", ".twisty")
     assert rows(page)[6:11] == ["ln1", "layer_norm", "layer_norm", "copy_", "copy_"]
     assert page.texts("#tree tr.op small") == ["backward", "forward", "backward", "forward"]
 
 
 def test_ops_open_to_kernels(opened: Open) -> None:
     profile = runs.transformer()
-    launches = profile.launches.assign(kernel=profile.launches["op"].astype(str).add("_kernel<4>").astype("category"))
+    launches = profile.launches.assign(
+        kernel=profile.launches["op"].astype(str).add("_kernel<4>").astype("category")
+    )
     page = opened(render(profile.replace(launches=launches), runs.machine()))
     page.click("#tree .filter")
     page.type("copy__kernel")
@@ -319,13 +325,15 @@ def test_ops_open_to_kernels(opened: Open) -> None:
 
 
 def test_sorting(page: Page) -> None:
-    page.run("[...document.querySelectorAll('#tree button')].find((b) => b.textContent === 'As a list').click()")
+    page.choose("#tree button", "As a list")
     assert len(rows(page)) == LAYERS
-    page.run("[...document.querySelectorAll('#tree thead button')].find((b) => b.textContent === 'headroom').click()")
-    values = page.run("[...document.querySelectorAll('#tree tbody tr')].map((r) => Number(r.cells[10].textContent))")
+    page.choose("#tree thead button", "headroom")
+    values = page.run(
+        "[...document.querySelectorAll('#tree tbody tr')].map((r) => Number(r.cells[10].textContent))"
+    )
     assert values == sorted(values, reverse=True)
     assert page.run("document.querySelector('#tree [aria-sort]').textContent") == "headroom"
-    page.run("[...document.querySelectorAll('#tree thead button')].find((b) => b.textContent === 'layer').click()")
+    page.choose("#tree thead button", "layer")
     assert rows(page) == sorted(rows(page), key=str.lower)
 
 
@@ -354,9 +362,11 @@ def test_the_tree_by_keyboard_alone(page: Page) -> None:
 
 
 def test_every_layer_can_be_opened_and_closed_at_once(page: Page) -> None:
-    page.run("[...document.querySelectorAll('#tree button')].find((b) => b.textContent === 'Open all').click()")
-    assert len(rows(page)) == LAYERS + 1 + 3 + 6  # containers: blocks, each block, its attention and its MLP
-    page.run("[...document.querySelectorAll('#tree button')].find((b) => b.textContent === 'Close all').click()")
+    page.choose("#tree button", "Open all")
+    assert (
+        len(rows(page)) == LAYERS + 1 + 3 + 6
+    )  # containers: blocks, each block, its attention and its MLP
+    page.choose("#tree button", "Close all")
     assert rows(page) == ["blocks", "GPT"]
 
 

@@ -53,9 +53,18 @@ def hostile() -> Profile:
     rows: list[dict[str, Any]] = []
     for number, name in enumerate(HOSTILE):
         work = {f"flop_{kind}_matrix_fp32": 1e6 * (number + 1) for kind in ("nominal", "least")}
-        common = {"layer": name, "op": name, "kernel": name, "layer_type": name, "bytes_l1": 1e5, "step": 0}
+        common = {
+            "layer": name,
+            "op": name,
+            "kernel": name,
+            "layer_type": name,
+            "bytes_l1": 1e5,
+            "step": 0,
+        }
         trust = {"source_time": "measured", "source_flop": "counted", "source_l1": "counted"}
-        rows.append({**common, **trust, **work, "phase": "forward", "duration": 1e-3 / (number + 1)})
+        rows.append(
+            {**common, **trust, **work, "phase": "forward", "duration": 1e-3 / (number + 1)}
+        )
         nothing = {f"flop_{kind}_vector_fp32": 0.0 for kind in ("nominal", "least")}
         rows.append({**common, **trust, **nothing, "phase": "backward", "duration": 1e-5})
     layers = [{"name": name, "type": name, "depth": 1, "parameters": 1} for name in HOSTILE]
@@ -74,15 +83,18 @@ def text() -> str:
 
 def test_no_name_becomes_markup_or_script(opened: Open, evil: str) -> None:
     page = opened(evil)
-    page.run("[...document.querySelectorAll('#tree button')].find((b) => b.textContent === 'Open all').click()")
-    for number in range(len(HOSTILE)):
-        page.run(f"document.querySelectorAll('#chart .marker')[{number}].dispatchEvent(new PointerEvent('pointermove', {{bubbles: true}}))")
-    page.run("document.querySelectorAll('#chart .marker').forEach((one) => one.dispatchEvent(new MouseEvent('click', {bubbles: true})))")
+    page.choose("#tree button", "Open all")
+    for event in ("PointerEvent('pointermove'", "MouseEvent('click'"):
+        page.run(
+            "document.querySelectorAll('#chart .marker').forEach((one) => "
+            f"one.dispatchEvent(new {event}, {{bubbles: true}})))"
+        )
     assert page.run("window.hacked") is None
     assert page.count("img, iframe, object, embed, base") == 0
     assert page.count("script") == 3
     attributes = page.run(
-        "[...document.querySelectorAll('*')].flatMap((one) => one.getAttributeNames()).filter((name) => name.startsWith('on'))"
+        "[...document.querySelectorAll('*')].flatMap((one) => one.getAttributeNames())"
+        ".filter((name) => name.startsWith('on'))"
     )
     assert attributes == []
 
@@ -90,25 +102,40 @@ def test_no_name_becomes_markup_or_script(opened: Open, evil: str) -> None:
 def test_names_are_read_as_they_are(opened: Open, evil: str) -> None:
     page = opened(evil)
     assert page.run("document.querySelector('h1').textContent") == HOSTILE[0]
-    page.run("[...document.querySelectorAll('#tree button')].find((b) => b.textContent === 'As a list').click()")
+    page.choose("#tree button", "As a list")
     names = page.texts("#tree tr.layer .name")
-    assert {HOSTILE[1], "{{ 7 * 7 }}", "&lt;b&gt; &amp;", "__proto__", "(no name)", "名前.層.0"} <= set(names)
+    assert {
+        HOSTILE[1],
+        "{{ 7 * 7 }}",
+        "&lt;b&gt; &amp;",
+        "__proto__",
+        "(no name)",
+        "名前.層.0",
+    } <= set(names)
     assert len(names) == len(HOSTILE)
     assert max(map(len, names)) <= 300
-    assert not [name for name in names if any(ord(char) < 32 or char in "\u202e\u2066" for char in name)]
+    assert not [
+        name for name in names if any(ord(char) < 32 or char in "\u202e\u2066" for char in name)
+    ]
 
 
 def test_every_hostile_layer_opens_to_its_op(opened: Open, evil: str) -> None:
     page = opened(evil)
-    page.run("[...document.querySelectorAll('#tree button')].find((b) => b.textContent === 'As a list').click()")
+    page.choose("#tree button", "As a list")
     for number in range(len(HOSTILE)):
         page.run(f"document.querySelectorAll('#tree tr.layer .twisty')[{number}].click()")
     assert page.count("#tree tr.op") == 2 * len(HOSTILE)
 
 
-def test_a_script_that_got_in_would_not_run(make_page: Callable[..., Page], text: str, tmp_path: Path) -> None:
+def test_a_script_that_got_in_would_not_run(
+    make_page: Callable[..., Page], text: str, tmp_path: Path
+) -> None:
     path = tmp_path / "page.html"
-    path.write_text(text.replace("<main>", "<main><script>window.hacked=1</script><img src=https://example.org/x.png>"))
+    path.write_text(
+        text.replace(
+            "<main>", "<main><script>window.hacked=1</script><img src=https://example.org/x.png>"
+        )
+    )
     page = make_page().open(path.as_uri())
     assert page.run("window.hacked") is None
     assert page.count("#chart .marker") > 0
@@ -116,7 +143,9 @@ def test_a_script_that_got_in_would_not_run(make_page: Callable[..., Page], text
     page.close()
 
 
-def test_without_scripts_everything_stands_there(make_page: Callable[..., Page], text: str, tmp_path: Path) -> None:
+def test_without_scripts_everything_stands_there(
+    make_page: Callable[..., Page], text: str, tmp_path: Path
+) -> None:
     path = tmp_path / "page.html"
     path.write_text(text, encoding="utf-8")
     page = make_page()
@@ -138,7 +167,9 @@ def test_in_the_frame_of_a_notebook(opened: Open, text: str) -> None:
     world = page.ask("Page.createIsolatedWorld", frameId=frame)["executionContextId"]
 
     def inside(script: str) -> Any:
-        answer = page.ask("Runtime.evaluate", expression=script, contextId=world, returnByValue=True)
+        answer = page.ask(
+            "Runtime.evaluate", expression=script, contextId=world, returnByValue=True
+        )
         return answer["result"].get("value")
 
     assert inside("document.querySelectorAll('#chart .marker').length") > 0
@@ -180,18 +211,26 @@ def test_a_link_goes_to_its_place(opened: Open, text: str) -> None:
     assert page.run("location.href") == before
 
 
-@pytest.mark.parametrize("what", ["no ceilings", "no launches", "nothing at all", "no FLOP", "no bytes"])
+def without(profile: Profile, columns: str) -> Profile:
+    """The run with nothing known in the columns that begin so."""
+    names = [str(name) for name in profile.launches if str(name).startswith(columns)]
+    nothing = dict.fromkeys(names, float("nan"))
+    return profile.replace(launches=profile.launches.assign(**nothing))
+
+
+@pytest.mark.parametrize(
+    "what", ["no ceilings", "no launches", "nothing at all", "no FLOP", "no bytes"]
+)
 def test_runs_that_lack_something_open_without_an_error(opened: Open, what: str) -> None:
     profile, machine = runs.transformer(1), runs.machine()
-    flop = [name for name in profile.launches if name.startswith("flop_")]
-    sizes = [name for name in profile.launches if name.startswith("bytes_")]
-    page = opened({
+    written = {
         "no ceilings": lambda: render(profile, None),
         "no launches": lambda: render(Profile.from_rows([]), machine),
         "nothing at all": lambda: render(Profile.from_rows([]), None),
-        "no FLOP": lambda: render(profile.replace(launches=profile.launches.assign(**dict.fromkeys(flop, float("nan")))), machine),
-        "no bytes": lambda: render(profile.replace(launches=profile.launches.assign(**dict.fromkeys(sizes, float("nan")))), machine),
-    }[what]())  # fmt: skip
+        "no FLOP": lambda: render(without(profile, "flop_"), machine),
+        "no bytes": lambda: render(without(profile, "bytes_"), machine),
+    }
+    page = opened(written[what]())
     assert page.texts(".verdict .said") != []
     assert page.run("document.documentElement.classList.contains('scripted')") is True
 

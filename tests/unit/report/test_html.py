@@ -186,7 +186,9 @@ def test_what_is_not_known_about_a_run_is_left_out() -> None:
     assert "None" not in text.replace("None.", "")
 
 
-def test_findings_tell_insight_action_and_impact(page: Page, profile: Profile, machine: Machine) -> None:
+def test_findings_tell_insight_action_and_impact(
+    page: Page, profile: Profile, machine: Machine
+) -> None:
     from hroof.findings import findings
 
     first = findings(profile, machine)[0]
