@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from importlib.util import find_spec
@@ -28,5 +27,4 @@ def a_program_of_its_own(request: pytest.FixtureRequest) -> None:
         return
     import keras
 
-    keras.utils.clear_session()
-    gc.collect()
+    keras.utils.clear_session()  # which collects garbage as well

@@ -32,6 +32,7 @@ SQUARE_OR_LOOP = {"shared", "recurrent"}
 
 @functools.cache
 def followed(name: str) -> tuple[Program, Followed]:
+    keras.utils.clear_session()
     program = programs.ALL[name]()
     return program, follow(program.run)
 
@@ -56,6 +57,10 @@ def is_forward(event: Event, pair: tuple[int, int]) -> bool:
 
 @pytest.mark.parametrize("name", sorted(programs.ALL))
 class TestProducts:
+    @pytest.fixture(autouse=True)
+    def a_program_of_its_own(self) -> None:
+        """``followed`` sees to it when it makes one; after that there is nothing to clear."""
+
     def test_every_product_goes_to_the_layer_of_its_shape(self, name: str) -> None:
         program, seen = followed(name)
         wrong, checked = [], 0
