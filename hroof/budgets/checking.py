@@ -16,6 +16,7 @@ from hroof.compare import compare, conditions
 from hroof.compare.matching import layers_of, match_layers
 from hroof.errors import UsageError
 from hroof.findings import Finding, findings, warnings
+from hroof.findings.honesty import NO_VERDICT_COVERAGE
 from hroof.roofline import remembering
 
 if TYPE_CHECKING:
@@ -160,9 +161,16 @@ def _rows(facts: Facts, base: _Baseline | None, limit: Limit, strict: bool) -> I
     for subject in subjects:
         reading = limit.quantity.read(subject)
         before = base.reading(limit, subject) if base and limit.kind.relative else None
-        if limit.where_known and (before is None or math.isnan(before.value)):
+        if limit.where_known and not _is_known(before):
             continue
         yield Row(limit, subject, reading, judge(limit, reading, before, strict=strict), before)
+
+
+def _is_known(reading: Reading | None) -> bool:
+    """Whether a run has a number well enough to hold another one against it."""
+    if reading is None or math.isnan(reading.value):
+        return False
+    return reading.known >= NO_VERDICT_COVERAGE
 
 
 def _nothing(scope: Scope) -> str:

@@ -10,7 +10,7 @@ from hroof.budgets.budget import Kind, Limit
 from hroof.budgets.quantities import SHARE, Reading
 from hroof.compare.differences import kind_of
 from hroof.compare.noise import apart, spread
-from hroof.findings.honesty import NO_VERDICT_SPREAD
+from hroof.findings.honesty import NO_VERDICT_COVERAGE, NO_VERDICT_SPREAD
 
 _ROUNDING = 1e-9
 
@@ -57,6 +57,9 @@ def judge(limit: Limit, reading: Reading, base: Reading | None, *, strict: bool 
     if why:
         return Judged(Verdict.UNKNOWN, bound, note=why)
     excess, noise = _excess(limit, bound, reading.value), _noise(limit, reading, base)
+    why = _too_little(limit, reading, excess)
+    if why:
+        return Judged(Verdict.UNKNOWN, bound, excess, noise, why)
     found = _verdict(limit, bound, excess, noise, strict)
     told = _about_noise(limit, reading, found, noise)
     return Judged(found, bound, excess, noise, "; ".join(filter(None, (reading.note, told))))
@@ -98,6 +101,21 @@ def _not_comparable(limit: Limit, reading: Reading, base: Reading) -> str:
     ours, theirs = (kind_of(one.trust) for one in (base, reading))
     if None not in (ours, theirs) and ours != theirs:
         return f"{base.source} in the baseline and {reading.source} here: they cannot be compared"
+    return ""
+
+
+def _too_little(limit: Limit, reading: Reading, excess: float) -> str:
+    """Why a lower bound of a number says nothing about a limit; empty where it does, or where the number is known.
+
+    One that is too large already proves that a maximum is missed; one that is too small proves nothing.
+    """
+    if not reading.lower:
+        return ""
+    below = reading.value < limit.value if limit.kind is Kind.EQUALS else _SIGNS[limit.kind] < 0
+    if excess > 0 and below:
+        return f"{reading.note}, so that nobody knows whether it is too little"
+    if excess <= 0 and not below and reading.known < NO_VERDICT_COVERAGE:
+        return f"{reading.note}, which may be too much"
     return ""
 
 

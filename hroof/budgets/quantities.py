@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ class Reading:
         trust: The same as a source, where it is one; None else.
         note: Why it is missing, or what it leaves out.
         lower: Only a lower bound is known.
+        known: Share of the time for which it is known.
     """
 
     value: float
@@ -40,6 +42,7 @@ class Reading:
     trust: Source | None = None
     note: str = ""
     lower: bool = False
+    known: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -102,8 +105,12 @@ def _share_zero_flop(point: Point, facts: Facts) -> float:
     return point.zero_flop_time / point.time if point.time > 0 else math.nan
 
 
-def _flop_rate(point: Point, facts: Facts) -> float:
-    return point.flop_rate
+def _flop_rate(subject: Subject) -> Reading:
+    value = subject.point.flop_rate
+    if math.isnan(value):
+        return _missing("no FLOP are known" if subject.point.time > 0 else "no time is known")
+    steps = tuple(step.flop_rate for step in subject.steps if math.isfinite(step.flop_rate))
+    return dataclasses.replace(_counted(subject, value, "flop"), steps=steps)
 
 
 def _headroom(subject: Subject) -> Reading:
@@ -197,8 +204,12 @@ def _counted(subject: Subject, value: float, quantity: str) -> Reading:
     left = _share(point.uncounted_time, point.time)
     if not left > 0:
         return Reading(value, source=str(trust), trust=trust)
-    note = f"at least: {percent(left)} of the time has no known FLOP"
-    return Reading(value, source=str(trust), trust=trust, note=note, lower=True)
+    note = _at_least(left, "FLOP")
+    return Reading(value, source=str(trust), trust=trust, note=note, lower=True, known=1 - left)
+
+
+def _at_least(left: float, what: str) -> str:
+    return f"at least: {percent(left)} of the time has no known {what}"
 
 
 def _bytes(level: MemoryLevel) -> Callable[[Subject], Reading]:
@@ -207,11 +218,11 @@ def _bytes(level: MemoryLevel) -> Callable[[Subject], Reading]:
         if level not in point.nbytes:
             return _missing(f"no bytes are known at {level.label}")
         trust = point.sources.get(level.value, Source.MISSING)
-        left = _share(point.unsized_time.get(level, 0.0), point.time)
-        note = f"at least: {percent(left)} of the time has no known bytes" if left > 0 else ""
-        return Reading(
-            point.nbytes[level], source=str(trust), trust=trust, note=note, lower=left > 0
-        )
+        value, left = point.nbytes[level], _share(point.unsized_time.get(level, 0.0), point.time)
+        if not left > 0:
+            return Reading(value, source=str(trust), trust=trust)
+        note = _at_least(left, "bytes")
+        return Reading(value, source=str(trust), trust=trust, note=note, lower=True, known=1 - left)
 
     return read
 
@@ -254,7 +265,7 @@ _POINT = (
         _of_point(_share_zero_flop, "time"), timed=True,
     ),
     Quantity(
-        "flop_rate", "FLOP/s", "nominal FLOP ÷ time", _of_point(_flop_rate, "flop"),
+        "flop_rate", "FLOP/s", "nominal FLOP ÷ time", _flop_rate,
         timed=True, more="better",
     ),
     Quantity("launches", "", "kernels or ops launched", _launches),

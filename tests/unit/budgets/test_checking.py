@@ -159,6 +159,17 @@ class TestBaseline:
         found = self.against(profile, Profile.from_rows(rows, build.run()), losses(0.05))
         assert "share_with_flop" in {row.limit.quantity.name for row in found.of(OVER)}
 
+    def test_what_both_hardly_know_is_no_loss(self, build: Any) -> None:
+        rows = build.rows()
+        for row in rows:
+            if row["op"] in ("mm", "adamw"):
+                for name in [n for n in row if n.startswith("flop_")]:
+                    del row[name]
+        hardly = Profile.from_rows(rows, build.run())
+        found = self.against(hardly, hardly, losses(0.05))
+        assert found.verdict is OK
+        assert "flop" not in {row.limit.quantity.name for row in found.rows}
+
     def test_what_only_the_baseline_knows_is_unknown(self, profile: Profile) -> None:
         knows = profile.replace(run={**profile.run, "peak_memory": 1e9})
         found = self.against(knows, profile, losses(0.05))

@@ -176,6 +176,39 @@ class TestBaseline:
         assert judge(limit("rise", 0.05), exact(100), None).verdict is UNKNOWN
 
 
+class TestLowerBounds:
+    @pytest.mark.parametrize(
+        ("kind", "value", "known", "verdict"),
+        [
+            ("max", 100, 0.9, OK),
+            ("max", 100, 0.4, UNKNOWN),
+            ("max", 99, 0.4, OVER),
+            ("min", 100, 0.1, OK),
+            ("min", 101, 0.9, UNKNOWN),
+            ("equals", 100, 0.9, OK),
+            ("equals", 100, 0.4, UNKNOWN),
+            ("equals", 99, 0.4, OVER),
+            ("equals", 101, 0.9, UNKNOWN),
+        ],
+    )
+    def test_prove_what_is_too_much_only(
+        self, kind: str, value: float, known: float, verdict: Verdict
+    ) -> None:
+        reading = Reading(100, source="counted", lower=True, known=known, note="at least")
+        found = judge(limit(kind, value), reading, None)
+        assert found.verdict is verdict
+        assert ("may be too much" in found.note or "nobody knows" in found.note) is (
+            verdict is UNKNOWN
+        )
+
+    @pytest.mark.parametrize(
+        ("kind", "before", "verdict"), [("fall", 200, UNKNOWN), ("rise", 50, OVER)]
+    )
+    def test_of_a_baseline(self, kind: str, before: float, verdict: Verdict) -> None:
+        reading = Reading(100, source="counted", lower=True, known=0.9)
+        assert judge(limit(kind, 0.05), reading, exact(before)).verdict is verdict
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_what_the_run_does_not_have(value: float) -> None:
     found = judge(limit("max", 1), Reading(value, note="no FLOP are known"), None)
