@@ -111,6 +111,8 @@ def manners(groups: Iterable[str]) -> dict[str, Manner]:
 
 def printable(text: str) -> str:
     """The text without characters that break a line or an XML file."""
+    if text.isprintable():
+        return text
     return "".join(char if char.isprintable() else "\ufffd" for char in text)
 
 
@@ -231,22 +233,25 @@ def subtitle(machine: Machine | None) -> str:
     return " · ".join(facts)
 
 
-def caption(scene: Scene) -> str:
+def caption(scene: Scene, width: int = _WIDTH) -> str:
     """What is left out and what is odd, in a few lines; the full lists are in the scene."""
-    return caption_of(scene.not_drawn, scene.above)
+    return caption_of(scene.not_drawn, scene.above, width=width)
 
 
 def caption_of(
-    not_drawn: Iterable[NotDrawn], above: Mapping[str, str], more: Sequence[str] = ()
+    not_drawn: Iterable[NotDrawn],
+    above: Mapping[str, str],
+    more: Sequence[str] = (),
+    width: int = _WIDTH,
 ) -> str:
-    """The same from its parts, with further sentences between them."""
+    """The same from its parts, with further sentences between them, in lines of at most ``width`` characters."""
     left = _by_reason((one.reason, one.name) for one in not_drawn)
     odd = _by_reason((reason, name) for name, reason in above.items())
     parts = [f"⚠ {reason}: {some(names)}." for reason, names in odd.items()]
     parts += [printable(part) for part in more]
     if left:
         parts.append("Not drawn: " + "; ".join(f"{r}: {some(n)}" for r, n in left.items()) + ".")
-    lines = [line for part in parts for line in textwrap.wrap(part, _WIDTH)]
+    lines = [line for part in parts for line in textwrap.wrap(part, width)]
     return "\n".join(lines if len(lines) <= _LINES else [*lines[: _LINES - 1], "…"])
 
 

@@ -21,6 +21,8 @@ SIZE = (10.67, 6.6)
 FONT = 15.0
 _PER_SECOND, _LEAST, _MOST = 260.0, 3.0, 60.0
 _BLACK = "#000000"
+_WIDTH = 150
+"""Characters of a line of the caption: the figure is smaller than others."""
 
 
 def diameter(seconds: float) -> float:
@@ -100,7 +102,7 @@ class PaperDrawing(Drawing):
         self.legend(self._keys(), bbox_to_anchor=None, loc="upper left", fontsize=11, frameon=True)
 
     def _caption(self) -> str:
-        text = caption(self.scene)
+        text = caption(self.scene, _WIDTH)
         self.note(text, drop=52.0)
         return text
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 8
 ROW, EDGES = 0.26, 0.3
 """Inches of one row, which holds the largest marker, and of the room above and below all of them."""
-_NAME = 40.0
+_NAME = 32.0
 """Pixels between two names of roofs."""
 _ABOVE = "bytes/s above its {} roof: nearer data, bytes overcounted, or a low ceiling"
 

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from hroof.errors import OutputError, UsageError
 from hroof.machine import Machine
 from hroof.profile import Profile
+from hroof.report.charts.choice import Choice
 from hroof.report.export import JSON_SCHEMA, to_frame, to_json, write
 
 DESIGN_KEYS = {"schema", "run", "machine", "coverage", "totals", "rows", "findings"}
@@ -234,7 +235,9 @@ class TestWrite:
     def test_an_unknown_suffix_is_refused(
         self, profile: Profile, tmp_path: Path, name: str
     ) -> None:
-        with pytest.raises(UsageError, match=r"\.json, \.csv, \.parquet, \.txt, \.html"):
+        with pytest.raises(
+            UsageError, match=r"\.json, \.csv, \.parquet, \.txt, \.md, \.html, \.png"
+        ):
             write(profile, None, tmp_path / name)
         assert list(tmp_path.iterdir()) == []
 
@@ -269,14 +272,16 @@ class TestDispatch:
     def test_charts(
         self, profile: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
     ) -> None:
-        def draw_file(given: Profile, machine: Any, path: Path, by: Any) -> None:
+        def draw_file(given: Profile, machine: Any, path: Path, by: Any, choice: Choice) -> None:
             assert given is profile
             assert path.suffix == suffix
-            path.write_text(f"chart by {','.join(by)}")
+            path.write_text(f"{choice.kind} by {','.join(by)}")
 
         self.module(monkeypatch, "chart", draw_file=draw_file)
         path = write(profile, None, tmp_path / f"r{suffix}", ("phase",))
-        assert path.read_text() == "chart by phase"
+        assert path.read_text() == "roofline by phase"
+        write(profile, None, path, ("op",), force=True, chart=Choice("time"))
+        assert path.read_text() == "time by op"
 
     def test_html(self, profile: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.module(monkeypatch, "html", render=lambda p, m, by: f"<p>µ {','.join(by)}</p>")

@@ -94,6 +94,12 @@ def test_what_vanishes_from_the_axes_is_named(drawn: Artists) -> None:
     assert "0 FLOP: pad" in drawn.caption
 
 
+def test_the_caption_fits_the_figure() -> None:
+    left = [Spot(f"kernel {i} " + "x" * 40, 0.0, {}, 1e-3, missing="0 FLOP") for i in range(9)]
+    caption = roofline(left, None, style="paper").caption
+    assert max(map(len, caption.split("\n"))) <= 150
+
+
 def test_limits_come_from_the_data(drawn: Artists) -> None:
     low, high = drawn.axes.get_xlim()
     assert low < 0.1
