@@ -162,7 +162,7 @@ def _findings(console: Console, report: _Report) -> None:
         line(console, "Nothing was found.")
     for number_, finding in enumerate(shown, 1):
         line(console, f"{number_}. [{finding.severity}] {finding.title}")
-        line(console, finding.action, indent=3)
+        line(console, f"{finding.cause} {finding.action}".lstrip(), indent=3)
         if finding.saves > 0:
             saved = f"Saves at most {si(finding.saves, 's')} a step. Assumed: {finding.assumption}"
             line(console, saved, indent=3)

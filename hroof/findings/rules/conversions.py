@@ -9,6 +9,7 @@ from hroof.findings.context import Context, Flags
 from hroof.findings.finding import Finding, launches_text
 from hroof.findings.thresholds import NOTICEABLE
 from hroof.kernels import Family
+from hroof.profile import bytes_column
 from hroof.roofline.bounds import flop_known, has_work
 from hroof.units import MemoryLevel, percent, si
 
@@ -45,7 +46,8 @@ def _names(run: Context) -> str:
 
 def _moves_only(run: Context) -> Flags:
     """Rows that are known to compute nothing, without views, which move nothing either."""
-    moved = run.column("bytes_read") + run.column("bytes_written")
+    known = [run.column("bytes_read") + run.column("bytes_written")]
+    moved = np.fmax.reduce([*known, *(run.column(bytes_column(level)) for level in MemoryLevel)])
     return flop_known(run.launches) & ~has_work(run.launches) & ~(moved == 0)
 
 

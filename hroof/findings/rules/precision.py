@@ -47,7 +47,7 @@ def precision(run: Context) -> list[Finding]:
             advice.advice(words, run.profile.run).format(precision=lower[0], name=advice.dtype(lower[0])),
             "The time of this work falls as the peak rises, and casts cost nothing.",
             run.layers(rows),
-            cause=f"The unit for {lower[0]} is idle meanwhile.",
+            cause=f"Nothing uses the higher rate that {lower[0]} has.",
             evidence=(_peaks(run.machine, used, lower[0]), *run.explained(point)),
         ))  # fmt: skip
     return found
