@@ -21,7 +21,7 @@ class MemoryLevel(StrEnum):
     @property
     def label(self) -> str:
         """The name people know it by, such as ``DRAM``."""
-        return self.value.upper()
+        return self.upper()
 
 
 class Pipe(StrEnum):
@@ -49,7 +49,7 @@ class Precision(StrEnum):
     @property
     def is_float(self) -> bool:
         """Whether operations in this format are FLOP."""
-        return not self.value.startswith("int")
+        return not self.startswith("int")
 
 
 class Source(StrEnum):

@@ -15,7 +15,7 @@ def visible(text: str) -> str:
 
     A name must not move the cursor, colour the terminal or turn its text around.
     """
-    return "".join(map(_visible, text))
+    return text if text.isprintable() else "".join(map(_visible, text))
 
 
 def _visible(char: str) -> str:

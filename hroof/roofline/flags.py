@@ -96,14 +96,14 @@ def _bandwidth_flags(point: Point, machine: Machine) -> list[str]:
 
 def _order_flags(point: Point) -> list[str]:
     """Counted by hardware: a level that moves more than the one nearer to the cores, or nothing at all."""
-    counted = [level for level in point.nbytes if point.sources.get(level.value) is Source.COUNTER]
+    sources = point.sources
+    counted = [pair for pair in point.nbytes.items() if sources.get(pair[0]) is Source.COUNTER]
     flags = [
-        f"More bytes at {far.label} ({si(point.nbytes[far], 'B')}) than at {near.label} "
-        f"({si(point.nbytes[near], 'B')}). {_ORDER_CAUSES}"
-        for near, far in pairwise(counted)
-        if point.nbytes[far] > ORDER_TOLERANCE * point.nbytes[near] > 0
+        f"More bytes at {far.label} ({si(more, 'B')}) than at {near.label} ({si(fewer, 'B')}). {_ORDER_CAUSES}"
+        for (near, fewer), (far, more) in pairwise(counted)
+        if more > ORDER_TOLERANCE * fewer > 0
     ]
-    idle = [level.label for level in counted if point.nbytes[level] == 0]
+    idle = [level.label for level, size in counted if size == 0]
     if idle and point.total_flop > 0:
         flags.append(f"No {' and no '.join(idle)} traffic: there is no intensity at that level.")
     return flags

@@ -270,8 +270,8 @@ def _largest(
     known, best = attainable > 0, np.argmax(parts, axis=0)
     share = np.full(len(known), np.nan)
     np.divide(np.max(parts, axis=0), attainable, out=share, where=known)
-    names = zip(best.tolist(), known.tolist(), strict=True)
-    return [times.names[at] if sure else None for at, sure in names], _list(share)
+    names, places = times.names, zip(best.tolist(), known.tolist(), strict=True)
+    return [names[at] if sure else None for at, sure in places], _list(share)
 
 
 def _compute(groups: Groups, times: RowTimes, rows: Flags) -> Floats:
