@@ -28,7 +28,7 @@ from hroof.report.charts.style import AS_PAPER, LIGHT, Style, style_of
 from hroof.report.charts.time_drawing import TimeArtists, TimeDrawing
 from hroof.report.charts.timed import compose_times
 from hroof.report.drawing import Drawing
-from hroof.report.look import printable, subtitle
+from hroof.report.look import printable, subtitle, told_apart
 from hroof.report.machine_drawing import MachineDrawing, SweepArtists, SweepDrawing
 from hroof.report.machine_scene import sweep_scene
 from hroof.report.scene import Scene, Spot, compose, spot
@@ -94,7 +94,8 @@ def roofline(
         UsageError: There is no such style.
     """
     look = style_of(style)
-    scene = compose([p if isinstance(p, Spot) else spot(p) for p in points], machine, levels)
+    spots = [p if isinstance(p, Spot) else spot(p) for p in points]
+    scene = compose(told_apart(spots), machine, levels)
     with styled(look):
         if ax is None:
             ax, strip = _own(scene, look)

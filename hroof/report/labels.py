@@ -56,3 +56,21 @@ def group_of(key: Mapping[str, str]) -> str:
     kinds = [family(key[KERNEL])] if key.get(KERNEL) else []
     kinds += [op_family(key["op"])] if key.get("op") else []
     return next((str(kind) for kind in kinds if kind != _OTHER), _OTHER)
+
+
+def within(paths: Sequence[str], most: int) -> list[str]:
+    """The groups of layers that all lie in one outermost layer: their components below what is common to all.
+
+    Args:
+        paths: Layer paths.
+        most: How many groups can be told apart; with more of them all stay in one.
+
+    Returns:
+        For each path its group, e.g. ``model.encoder`` and ``model.head``.
+    """
+    parts = [path.split(".") for path in paths]
+    depth = 0
+    while len({tuple(part[: depth + 1]) for part in parts}) == 1 and depth < max(map(len, parts)):
+        depth += 1
+    groups = [".".join(part[: depth + 1]) for part in parts]
+    return groups if len(set(groups)) <= most else [".".join(part[:1]) for part in parts]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from hroof.kernels import Family
 from hroof.machine import Machine
+from hroof.report.labels import within
 from hroof.report.scene import NotDrawn, Scene, Spot
 from hroof.units import MemoryLevel, Phase, Source, si
 
@@ -159,6 +160,17 @@ def legend(scene: Scene) -> list[Key]:
     keys.append(Key(LEVELS_HEADING))
     keys += [_level(level, source) for level in scene.levels for source in _sources(scene, level)]
     return [*keys, *_sizes(scene.spots)]
+
+
+def told_apart(spots: Sequence[Spot]) -> list[Spot]:
+    """Spots whose colours say something: where all lie in one outermost layer, the groups are those within it."""
+    (group, *others) = dict.fromkeys(one.group for one in spots) or ("",)
+    labels = [one.label or one.name for one in spots]
+    layers = heading_of([group]) not in ("Phase", "Kind of work")
+    if others or not layers or any(label.split(".", 1)[0] != group for label in labels):
+        return list(spots)
+    groups = within(labels, len(_PALETTE))
+    return [replace(one, group=name) for one, name in zip(spots, groups, strict=True)]
 
 
 def heading_of(groups: Iterable[str]) -> str:

@@ -106,9 +106,11 @@ class Canvas:
         text.xy = tuple(self.axes.transData.inverted().transform(pixel))
         text.set(va="bottom")
 
-    def label(self, name: str, anchors: Sequence[tuple[float, float]], gap: float) -> Any:
-        """A short name beside one of its anchors (pixels), where there is room; else None."""
-        text = self.text(short(name), (1, 1), (0, 0), fontsize=8.5, zorder=6)
+    def label(
+        self, name: str, anchors: Sequence[tuple[float, float]], gap: float, after: str = ""
+    ) -> Any:
+        """A short name, and what comes after it, beside one of its anchors (pixels); None where there is no room."""
+        text = self.text(short(name) + after, (1, 1), (0, 0), fontsize=8.5, zorder=6)
         extent = text.get_window_extent(self.renderer)
         size = (extent.width + 4, extent.height + 2)
         rounds = zip(*(around(*anchor, *size, gap) for anchor in anchors), strict=True)

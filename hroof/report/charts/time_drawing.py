@@ -316,7 +316,8 @@ class TimeDrawing(Canvas):
         """Names of the longest groups at their times, with how many times slower than the bound each is."""
         found = {}
         for one in self.scene.spots[:_LABELS]:
-            text = self.label(one.label or one.name, [self.pixel(*one.at_time)], _HALF + 2)
+            at, slower = [self.pixel(*one.at_time)], f"  {number(one.slowdown, 2)}×"
+            text = self.label(one.label or one.name, at, _HALF + 2, slower)
             if text is not None:
                 found[one.name] = text
         return found
@@ -334,7 +335,7 @@ class TimeDrawing(Canvas):
             Key("Markers"),
             Key("work: bytes and FLOP", "o", MUTED, True),
             Key("measured time", "o", MUTED),
-            Key("between: time ÷ bound", NO_MARKER, MUTED, line="-"),
+            Key("between, and ×: time ÷ bound", NO_MARKER, MUTED, line="-"),
         ]
         if self.scene.boxes:
             cost = si(self.scene.launch_cost, "s")

@@ -6,7 +6,7 @@ import pytest
 
 from hroof.profile import Profile
 from hroof.report import brief
-from hroof.report.labels import group_of, label_of, labelled, labels
+from hroof.report.labels import group_of, label_of, labelled, labels, within
 from hroof.roofline import points
 
 FILL = (
@@ -86,3 +86,19 @@ def test_what_a_chart_calls_and_colours_a_point(
 ) -> None:
     assert label_of(key) == label
     assert group_of(key) == group
+
+
+@pytest.mark.parametrize(
+    ("paths", "groups"),
+    [
+        (["m.enc.0", "m.enc.1", "m.head"], ["m.enc", "m.enc", "m.head"]),
+        (["m.enc.0.a", "m.enc.1.b"], ["m.enc.0", "m.enc.1"]),
+        (["m", "m.head"], ["m", "m.head"]),
+        (["m.a", "m.a"], ["m.a", "m.a"]),
+        ([f"m.blocks.{i}" for i in range(9)], ["m"] * 9),
+        (["m"], ["m"]),
+        ([""], [""]),
+    ],
+)
+def test_groups_within_one_outermost_layer(paths: list[str], groups: list[str]) -> None:
+    assert within(paths, 7) == groups

@@ -23,6 +23,7 @@ from hroof.report.look import (
     roof_keys,
     short,
     subtitle,
+    told_apart,
 )
 from hroof.report.scene import NotDrawn, Spot, compose
 from hroof.units import MemoryLevel, Phase, Source
@@ -212,3 +213,23 @@ def test_further_sentences_stand_between_warnings_and_what_is_not_drawn() -> Non
         "Said\ufffd besides.",
         "Not drawn: 0 FLOP: b.",
     ]
+
+
+def test_layers_of_one_model_are_told_apart_within_it() -> None:
+    made = [make("model.enc.0", group="model"), make("model.head", group="model")]
+    assert [one.group for one in told_apart(made)] == ["model.enc", "model.head"]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        [],
+        [make("fc", group="forward"), make("fc2", group="forward")],
+        [make("mm", group="GEMM")],
+        [make("enc.0", group="enc"), make("head", group="head")],
+        [make("something else", group="model")],
+        [make(f"model.blocks.{i}", group="model") for i in range(20)],
+    ],
+)
+def test_other_groups_stay(made: list[Spot]) -> None:
+    assert told_apart(made) == made

@@ -222,3 +222,8 @@ def test_on_axes_that_the_user_made(small: Machine) -> None:
 
     axes = Figure().add_subplot()
     assert times([make_point()], small, ax=axes).axes is axes
+
+
+def test_labels_say_how_many_times_slower_than_the_bound(both: TimeArtists) -> None:
+    texts = {name: text.get_text() for name, text in both.labels.items()}
+    assert texts == {"fc · forward": "fc  4.0×", "adam · optimizer": "adam  1.0×"}
