@@ -160,7 +160,7 @@ def test_it_is_in_use_as_soon_as_there_is_something_to_train(
 
 # --- programs -------------------------------------------------------------------------------------
 
-Run = Callable[..., dict[str, Any]]
+Run = Callable[..., list[dict[str, Any]]]
 
 TRAIN = """
 import json, sys
@@ -168,27 +168,36 @@ sys.path.insert(0, {root!r})
 {before}
 from tests.integrations.hroof_keras import tiny
 import hroof
-with hroof.region("mine", skip=1, steps=1, out="own", show=False{how}) as run:
-    tiny.fit(tiny.model(), 4)
-print(json.dumps([run.profile.run[key] for key in ("framework", "warnings", "versions")]))
+for number, then in enumerate({between!r}):
+    exec(then)
+    with hroof.region("mine", skip=1, steps=1, out=f"own{{number}}", show=False{how}) as run:
+        tiny.fit(tiny.model(), 4)
+    print(json.dumps([run.profile.run[key] for key in ("framework", "warnings", "versions")]))
 """
 
 
-@pytest.fixture
-def train(tmp_path: Path) -> Run:
-    """Train the small model in a program of its own; framework, warnings and versions of the run."""
+@pytest.fixture(scope="module")
+def train(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Train the small model in a program of its own, once after each statement ``between``.
 
-    def start(before: str = "", how: str = "", **env: str) -> dict[str, Any]:
-        path = tmp_path / "program.py"
-        path.write_text(textwrap.dedent(TRAIN).format(root=ROOT, before=before, how=how))
+    Gives framework, warnings and versions of each run.
+    """
+
+    def start(
+        before: str = "", how: str = "", between: tuple[str, ...] = ("",), **env: str
+    ) -> list[dict[str, Any]]:
+        folder = tmp_path_factory.mktemp("train")
+        path = folder / "program.py"
+        text = textwrap.dedent(TRAIN).format(root=ROOT, before=before, how=how, between=between)
+        path.write_text(text)
         done = subprocess.run(
             [sys.executable, str(path)],
             env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "HROOF": "", **env},
-            capture_output=True, text=True, check=False, cwd=tmp_path,
+            capture_output=True, text=True, check=False, cwd=folder,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-        found = json.loads(done.stdout.splitlines()[-1])
-        return dict(zip(("framework", "warnings", "versions"), found, strict=True))
+        found = [json.loads(line) for line in done.stdout.splitlines()[-len(between) :]]
+        return [dict(zip(("framework", "warnings", "versions"), run, strict=True)) for run in found]
 
     return start
 
@@ -199,27 +208,35 @@ needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is 
 @needs_torch
 def test_keras_on_torch_without_tensorflow(train: Run) -> None:
     blocked = "sys.modules['tensorflow'] = None"
-    found = train(blocked, KERAS_BACKEND="torch")
+    (found,) = train(blocked, KERAS_BACKEND="torch")
     assert found["framework"] == "torch"
     assert set(found["versions"]) >= {"torch", "keras"}
 
 
+@pytest.fixture(scope="module")
+def beside_torch(train: Run) -> list[dict[str, Any]]:
+    """Runs where PyTorch was only imported, and where it has a model."""
+    return train("import torch", between=("", "net = torch.nn.Linear(4, 1)"))
+
+
 @needs_torch
-def test_a_model_of_pytorch_beside_one_of_keras_is_no_hindrance(train: Run) -> None:
-    found = train("import torch\nnet = torch.nn.Linear(4, 1)")
+def test_a_model_of_pytorch_beside_one_of_keras_is_no_hindrance(
+    beside_torch: list[dict[str, Any]],
+) -> None:
+    _, found = beside_torch
     assert found["framework"] == "keras"
     assert "keras and torch are in use; keras was measured alone" in " ".join(found["warnings"])
 
 
 @needs_torch
-def test_pytorch_that_was_only_imported_needs_no_word(train: Run) -> None:
-    found = train("import torch")
+def test_pytorch_that_was_only_imported_needs_no_word(beside_torch: list[dict[str, Any]]) -> None:
+    found, _ = beside_torch
     assert found["framework"] == "keras"
     assert not [said for said in found["warnings"] if "in use" in said]
 
 
 def test_without_pytorch(train: Run) -> None:
-    found = train("sys.modules['torch'] = None", how=", framework='keras'")
+    (found,) = train("sys.modules['torch'] = None", how=", framework='keras'")
     assert found["framework"] == "keras"
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import copy
 import gc
+import json
 import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -554,59 +555,76 @@ def test_it_never_lets_itself_be_called_elsewhere() -> None:
 # --- programs -------------------------------------------------------------------------------------
 
 PROGRAM = """
-import keras, sys
+import json, os, sys
 sys.path.insert(0, {root!r})
+import keras, tensorflow
 from tests.integrations.hroof_keras import tiny
 from hroof_keras import backends
 import hroof.run, hroof_keras
 backends.capture = tiny.Capture
 hroof.run.ceilings_of = lambda *args, **kwargs: None
 
+# Each way to end is a process of its own; all have what was imported so far from this one.
+status = {{}}
+for folder, how in json.loads({ways!r}).items():
+    if not os.fork():
+        os.chdir(folder)
+        os.dup2(os.open("stderr.txt", os.O_CREAT | os.O_WRONLY), 2)
+        break
+    status[folder] = os.waitstatus_to_exitcode(os.wait()[1])
+else:
+    print(json.dumps(status))
+    sys.exit()
+
 class Breaks(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         if batch == 3:
-            {how}
+            exec(how)
 
 measured = hroof_keras.RooflineCallback(1, 5, out="own")
 tiny.fit(tiny.model(), 6, callbacks=[measured, Breaks()])
 """
 ROOT = str(Path(__file__).parents[3])
+ENDS = {
+    "error": ("raise ValueError('boom')", 1, "The region ended with ValueError after 4 steps."),
+    "interrupt": (
+        *("raise KeyboardInterrupt", -2),
+        "The region ended with KeyboardInterrupt after 4 steps.",
+    ),
+    "exit": ("sys.exit(7)", 7, "after 4 steps."),
+    "end": ("pass", 0, "The region saw 6 steps and needs 7"),
+}
+"""How a program ends: what it does after four steps, its exit status, and what is told on standard error."""
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Callable[[str], subprocess.CompletedProcess[str]]:
-    def start(how: str) -> subprocess.CompletedProcess[str]:
-        path = tmp_path / "program.py"
-        path.write_text(textwrap.dedent(PROGRAM).format(root=ROOT, how=how))
-        env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-        return subprocess.run(
-            [sys.executable, str(path)],
-            env=env, capture_output=True, text=True, check=False, cwd=tmp_path,
-        )  # fmt: skip
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, int]]:
+    """The program, ended in every way: folders of its results and standard error, and its exit status by folder."""
+    folder = tmp_path_factory.mktemp("ends")
+    for name in ENDS:
+        (folder / name).mkdir()
+    path, ways = folder / "program.py", json.dumps({name: how for name, (how, *_) in ENDS.items()})
+    path.write_text(PROGRAM.format(root=ROOT, ways=ways))
+    env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    done = subprocess.run(
+        [sys.executable, str(path)],
+        env={name: value for name, value in env.items() if not name.startswith("HROOF")},
+        capture_output=True, text=True, check=False, cwd=folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return folder, json.loads(done.stdout)
 
-    return start
 
-
-@pytest.mark.parametrize(
-    ("how", "status", "told"),
-    [
-        ("raise ValueError('boom')", 1, "The region ended with ValueError after 4 steps."),
-        ("raise KeyboardInterrupt", -2, "The region ended with KeyboardInterrupt after 4 steps."),
-        ("sys.exit(7)", 7, "after 4 steps."),
-        ("pass", 0, "The region saw 6 steps and needs 7"),
-    ],
-)
+@pytest.mark.parametrize("name", ENDS)
 def test_a_program_that_ends_early_leaves_its_result(
-    run: Callable[[str], subprocess.CompletedProcess[str]],
-    tmp_path: Path,
-    how: str,
-    status: int,
-    told: str,
+    ended: tuple[Path, dict[str, int]], name: str
 ) -> None:
-    done = run(how)
-    assert done.returncode == status, done.stderr
-    assert told in done.stderr
-    assert Profile.load(tmp_path / "own").run["status"] == "partial"
+    folder, found = ended
+    _, status, told = ENDS[name]
+    said = (folder / name / "stderr.txt").read_text()
+    assert found[name] == status, said
+    assert told in said
+    assert Profile.load(folder / name / "own").run["status"] == "partial"
     assert hroof.Profile is Profile
 
 
