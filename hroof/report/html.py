@@ -30,7 +30,7 @@ MAX_JSON = 300_000
 MAX_DRAWN = 25
 """Groups in the chart that stands in the page for readers without scripts."""
 
-_MAX_CARDS, _MAX_FINDINGS = 6, 40
+_MAX_CARDS, _MAX_FINDINGS = 3, 40
 
 
 @remembering()
@@ -112,7 +112,7 @@ def _view(report: Report, spots: Sequence[Point]) -> dict[str, Any]:
     row_of = {point.key.get("layer"): index for index, point in enumerate(report.points)}
     found = [
         [row_of[layer] for layer in finding.layers if layer in row_of]
-        for finding in report.findings[:_MAX_CARDS]
+        for finding in report.findings[:_MAX_FINDINGS]
     ]
     drawn = view(report.profile, report.machine, report.by, report.points, spots)
     return drawn | {"findings": found, "csv": csv_columns(report.by)}

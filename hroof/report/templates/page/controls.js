@@ -38,7 +38,8 @@ const precisionChoice = () => {
 
 const shareSlider = () => {
   const slider = make("input", {
-    type: "range", min: 1, max: 100, step: 1, value: 100, "aria-label": "Share of the time shown",
+    type: "range", min: 1, max: 100, step: 1, value: Math.round(100 * state.share),
+    "aria-label": "Share of the time shown",
   });
   const told = make("output", {});
   slider.addEventListener("input", () => {

@@ -8,6 +8,9 @@ document.addEventListener("click", (event) => {
   const target = byId(link.getAttribute("href").slice(1));
   if (!target) return;
   event.preventDefault();
+  for (let place = target; place; place = place.parentElement) {
+    if (place.tagName === "DETAILS") place.open = true;
+  }
   document.querySelectorAll(".target").forEach((one) => one.classList.remove("target"));
   target.classList.add("target");
   target.scrollIntoView({ block: "start" });

@@ -26,6 +26,14 @@ points.reduce((before, point) => {
 }, 0);
 const wholeTime = points.reduce((whole, point) => whole + (point.time || 0), 0);
 
+// A chart of very many points begins with the longest ones; the slider has the others.
+const MOST_AT_FIRST = 300;
+const firstShare = () => {
+  if (points.length <= MOST_AT_FIRST || wholeTime === 0) return 1;
+  return Math.max(Math.floor((100 * timeBefore[MOST_AT_FIRST]) / wholeTime), 1) / 100;
+};
+state.share = firstShare();
+
 const isShown = (point) =>
   state.groups.has(groupOf(point)) &&
   (!state.precision || (point.pair && point.pair[1] === state.precision)) &&
