@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nox
@@ -24,6 +25,13 @@ CONSTRAINTS = ROOT / "constraints.txt"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 _KERAS = ("keras", "tensorflow-cpu")
 KERAS_TESTS = "tests/integrations/hroof_keras"
+KERAS_ROOMS = [f"{KERAS_TESTS}/{room}" for room in ("graph", "scopes")]
+PARTS = {
+    "keras": [KERAS_TESTS, *(f"--ignore={room}" for room in KERAS_ROOMS)],
+    "others": [f"--ignore={KERAS_TESTS}"],
+    "keras-rooms": KERAS_ROOMS,
+}
+"""Arguments of pytest, the longest part first. Models of one part are no part of the programs of another."""
 BIN = ROOT / ".nox" / "dev" / ("Scripts" if os.name == "nt" else "bin")
 
 nox.needs_version = ">=2025.2.9"
@@ -60,29 +68,27 @@ def imports(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none", requires=["dev"])
 def tests(session: nox.Session) -> None:
-    """Every test that needs neither a GPU nor a stopwatch; those of Keras beside all others, in their own processes."""
+    """Every test that needs neither a GPU nor a stopwatch, in parts that run two at a time."""
     if session.posargs:
         _run(session, "python", "-m", "pytest", *session.posargs)
         return
-    apart = [f"{KERAS_TESTS}/{room}" for room in ("graph", "scopes")]
-    parts = [*([room] for room in apart), [KERAS_TESTS, *(f"--ignore={room}" for room in apart)]]
-    logs = [Path(session.create_tmp()) / f"keras-{number}.txt" for number in range(len(parts))]
-    beside = [_beside(part, log) for part, log in zip(parts, logs, strict=True)]
-    try:
-        _run(session, "python", "-m", "pytest", f"--ignore={KERAS_TESTS}")
-    finally:
-        failed = [each.wait() for each in beside]
-        for log in logs:
-            sys.stdout.write(log.read_text(encoding="utf-8", errors="replace"))
-    if any(failed):
-        session.error(f"tests in {KERAS_TESTS} failed")
+    folder = Path(session.create_tmp())
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        started = [pool.submit(_part, name, PARTS[name], folder) for name in PARTS]
+    failed = [name for name, each in zip(PARTS, started, strict=True) if each.result()]
+    if failed:
+        session.error(f"tests failed: {', '.join(failed)}")
 
 
-def _beside(arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
-    """Start pytest; what it says goes into a file."""
+def _part(name: str, arguments: list[str], folder: Path) -> int:
+    """Run pytest; what it says is shown when it ends."""
+    log = folder / f"{name}.txt"
     with log.open("wb") as output:
         command = [BIN / "python", "-m", "pytest", *arguments]
-        return subprocess.Popen(command, stdout=output, stderr=output, cwd=ROOT)
+        done = subprocess.run(command, stdout=output, stderr=output, cwd=ROOT, check=False)
+    sys.stdout.write(f"{name}\n{log.read_text(encoding='utf-8', errors='replace')}")
+    sys.stdout.flush()
+    return done.returncode
 
 
 @nox.session(venv_backend="none", requires=["dev"])
@@ -96,7 +102,9 @@ def browser(session: nox.Session) -> None:
     """The pages in a real Chromium, headless."""
     programs = (os.environ.get("HROOF_CHROMIUM"), "chromium", "chromium-browser", "google-chrome")
     if not any(shutil.which(program) for program in programs if program):
-        session.skip("there is no Chromium (chromium is not on PATH, and HROOF_CHROMIUM names none)")
+        session.skip(
+            "there is no Chromium (chromium is not on PATH, and HROOF_CHROMIUM names none)"
+        )
     _run(session, "python", "-m", "pytest", "-m", "browser", "tests/browser", *session.posargs)
 
 

@@ -1,4 +1,4 @@
-"""Three small Keras models whose matrix FLOP are known by hand: a CNN, a transformer and an LSTM.
+"""Three small Keras models whose matrix FLOP are known by hand: a CNN, a transformer and an LSTM; and a tiny CNN.
 
 Each function returns ``(model, x, y)``: the compiled model (Adam, sparse categorical cross-entropy from logits) and
 random data of ``BATCHES`` batches of ``BATCH[model.name]`` samples. ``TRUTH[model.name]`` holds the FLOP of matrix
@@ -8,13 +8,14 @@ the first layer has no gradient.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import numpy as np
 
 BATCHES = 8
-BATCH = {"cnn": 32, "gpt": 8, "rnn": 16}
+BATCH = {"cnn": 32, "gpt": 8, "rnn": 16, "small": 8}
 
 HEADS, KEY, WIDTH, HIDDEN, VOCABULARY, LENGTH, BLOCKS = 4, 32, 128, 512, 1000, 64, 2
 STEPS, FEATURES, UNITS, CLASSES = 32, 64, 128, 10
@@ -61,6 +62,26 @@ def cnn(*, seed: int = 0, batches: int = BATCHES, **options: Any) -> Workload:
     model = _compiled(keras.Model(inputs, outputs, name="cnn"), options)
     count = BATCH["cnn"] * batches
     images = random.standard_normal((count, 32, 32, 3), dtype=np.float32)
+    return model, images, random.integers(0, CLASSES, count)
+
+
+def small(*, seed: int = 0, batches: int = BATCHES, **options: Any) -> Workload:
+    """One convolution block and a dense layer on 8 x 8 images, for tests of what happens around steps.
+
+    It has the kinds of layers of ``cnn``, whose arguments it takes, and compiles in a fraction of the time.
+    """
+    random = _random(seed)
+    layers = keras.layers
+    inputs = keras.Input((8, 8, 3), name="img")
+    x = layers.Conv2D(4, 3, padding="same", activation="relu", name="conv")(inputs)
+    x = layers.BatchNormalization(name="bn")(x)
+    x = layers.MaxPooling2D(name="pool")(x)
+    x = layers.Flatten(name="flat")(x)
+    x = layers.Dropout(0.1, name="drop")(x)
+    outputs = layers.Dense(CLASSES, name="logits")(x)
+    model = _compiled(keras.Model(inputs, outputs, name="small"), options)
+    count = BATCH["small"] * batches
+    images = random.standard_normal((count, 8, 8, 3), dtype=np.float32)
     return model, images, random.integers(0, CLASSES, count)
 
 
@@ -165,6 +186,17 @@ def _cnn_truth() -> Truth:
     }
 
 
+def _small_truth() -> Truth:
+    images = BATCH["small"]
+    convolution, dense = 2 * images * 8 * 8 * 9 * 3 * 4, 2 * images * 4 * 4 * 4 * CLASSES
+    return {
+        ("conv", "forward"): convolution,
+        ("conv", "backward"): convolution,
+        ("logits", "forward"): dense,
+        ("logits", "backward"): 2 * dense,
+    }
+
+
 def _rnn_truth() -> Truth:
     """The gradient of the initial state is among them, since TensorFlow computes it."""
     batch = BATCH["rnn"]
@@ -181,7 +213,15 @@ def _rnn_truth() -> Truth:
     }
 
 
-TRUTH: dict[str, Truth] = {"cnn": _cnn_truth(), "gpt": _gpt_truth(), "rnn": _rnn_truth()}
+TRUTH: dict[str, Truth] = {
+    "cnn": _cnn_truth(),
+    "gpt": _gpt_truth(),
+    "rnn": _rnn_truth(),
+    "small": _small_truth(),
+}
 """Matrix FLOP of one training step by model and (layer, phase); an LSTM's cell counts as the LSTM."""
 
 MATRIX_FLOP = {name: sum(truth.values()) for name, truth in TRUTH.items()}
+
+BUILD: dict[str, Callable[..., Workload]] = {"cnn": cnn, "gpt": transformer, "rnn": lstm}
+"""How each of the three is made."""

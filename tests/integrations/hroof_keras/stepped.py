@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ from hroof_keras.graph.graphs import GraphCollection
 from hroof_keras.graph.nodes import Node, TensorSpec
 from hroof_keras.profiling.events import Event, Recorded, within
 from hroof_keras.profiling.profiler import Session
+from hroof_keras.scopes.layers import LayerMap
+from hroof_keras.scopes.recorder import Recorder
+from tests.integrations.hroof_keras import models
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,29 @@ def run_step(build: Callable[..., tuple[Any, Any, Any]], batch: int, **options: 
         options: For ``build``.
     """
     return fit_step(build(jit_compile=False, **options), batch)
+
+
+@functools.cache
+def graph_step(name: str) -> Step:
+    """The same for one of the three models, once for all tests."""
+    return run_step(models.BUILD[name], models.BATCH[name])
+
+
+@functools.cache
+def compiled_step(name: str) -> tuple[Recorded, LayerMap]:
+    """One of the three models, compiled and trained for two batches, once for all tests.
+
+    Returns:
+        The profile of the second batch, and the layers that were recorded as the step was traced.
+    """
+    layers = LayerMap()
+    recorder = Recorder(layers)
+    recorder.start()
+    try:
+        workload = models.BUILD[name](jit_compile=True)
+        return profiled_fit(workload, models.BATCH[name])[0], layers
+    finally:
+        recorder.stop()
 
 
 def fit_step(workload: tuple[Any, Any, Any], batch: int) -> Step:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -33,11 +33,8 @@ MODES: dict[str, dict[str, Any]] = {
     "xla": {"jit_compile": True},
     "eager": {"jit_compile": False, "run_eagerly": True},
 }
-MODELS: dict[str, Callable[..., models.Workload]] = {
-    "cnn": models.cnn,
-    "gpt": models.transformer,
-    "rnn": models.lstm,
-}
+MODELS = models.BUILD
+BATCH = models.BATCH["small"]
 KNOWN_WITHOUT_LAYER = ("optimizer", "data", "loss")
 
 
@@ -223,7 +220,7 @@ def test_everything_is_put_back() -> None:
         for kind, name in ((keras.Operation, "__call__"), (keras.losses.Loss, "__call__"))
     ]
     options = context.context().function_call_options
-    model, x, y = models.cnn(batches=5, run_eagerly=True)
+    model, x, y = models.small(batches=5, run_eagerly=True)
     with region(skip=1, steps=1):
         fit(model, x, y)
     assert before == [
@@ -236,7 +233,7 @@ def test_everything_is_put_back() -> None:
 
 
 def test_a_model_is_not_kept_alive() -> None:
-    model, x, y = models.cnn(batches=6)
+    model, x, y = models.small(batches=6)
     measured = region()
     with measured:
         fit(model, x, y)
@@ -252,12 +249,12 @@ def test_a_model_is_not_kept_alive() -> None:
 
 
 def test_several_steps_per_execution_are_told_apart() -> None:
-    model, x, y = models.cnn(steps_per_execution=3, batches=12)
+    model, x, y = models.small(steps_per_execution=3, batches=12)
     measured = region(skip=3, steps=3)
     with measured:
         fit(model, x, y)
     frame = table(measured)
-    assert list(frame.groupby("step")["matrix"].sum()) == [models.MATRIX_FLOP["cnn"]] * 3
+    assert list(frame.groupby("step")["matrix"].sum()) == [models.MATRIX_FLOP["small"]] * 3
     assert [step["count"] for step in run_of(measured)["steps"]] == [1, 1, 1]
     # Parts of two steps do not run at once, so their spans follow each other.
     spans = frame[frame["layer"].notna()].groupby("step")["start"].agg(["min", "max"])
@@ -265,40 +262,40 @@ def test_several_steps_per_execution_are_told_apart() -> None:
 
 
 def test_a_ragged_batch_is_counted_by_its_own_shapes() -> None:
-    model, x, y = models.cnn(batches=4)
+    model, x, y = models.small(batches=4)
     measured = region(skip=1, steps=2)
     with measured:
-        fit(model, x[:-24], y[:-24])  # three whole batches and one of 8
+        fit(model, x[:-6], y[:-6])  # three whole batches and one of 2
     sums = table(measured).groupby("step")["matrix"].sum()
-    whole = models.MATRIX_FLOP["cnn"]
+    whole = models.MATRIX_FLOP["small"]
     assert list(sums) == [whole, whole / 4]
 
 
 def test_validation_inside_fit_belongs_to_no_step() -> None:
-    model, x, y = models.cnn(batches=2)
+    model, x, y = models.small(batches=2)
     measured = region(skip=2, steps=2)
     with measured:
         fit(model, x, y, epochs=4, validation_data=(x, y))
     sums = table(measured).groupby("step")["matrix"].sum()
-    assert list(sums) == [models.MATRIX_FLOP["cnn"]] * 2
+    assert list(sums) == [models.MATRIX_FLOP["small"]] * 2
 
 
 @pytest.mark.parametrize("what", ["evaluate", "predict"])
 def test_inference_is_measured_as_steps(what: str) -> None:
-    model, x, y = models.cnn(batches=6)
+    model, x, y = models.small(batches=6)
     measured = region()
     with measured:
         if what == "evaluate":
-            model.evaluate(x, y, batch_size=32, verbose=0)
+            model.evaluate(x, y, batch_size=BATCH, verbose=0)
         else:
-            model.predict(x, batch_size=32, verbose=0)
-    forward = {key: flop for key, flop in models.TRUTH["cnn"].items() if key[1] == "forward"}
+            model.predict(x, batch_size=BATCH, verbose=0)
+    forward = {key: flop for key, flop in models.TRUTH["small"].items() if key[1] == "forward"}
     assert matrix_flop(table(measured)) == forward
     assert "backward" not in set(table(measured)["phase"])
 
 
 def test_a_loop_of_ones_own() -> None:
-    model, x, y = models.cnn(batches=6)
+    model, x, y = models.small(batches=6)
     optimizer, loss = keras.optimizers.Adam(), model.loss
 
     @tf.function
@@ -311,34 +308,34 @@ def test_a_loop_of_ones_own() -> None:
 
     measured = region()
     with measured:
-        for batch in tf.data.Dataset.from_tensor_slices((x, y)).batch(32):
+        for batch in tf.data.Dataset.from_tensor_slices((x, y)).batch(BATCH):
             step(*batch)
             hroof.step()
-    assert matrix_flop(table(measured)) == models.TRUTH["cnn"]
+    assert matrix_flop(table(measured)) == models.TRUTH["small"]
 
 
 def test_train_on_batch() -> None:
-    model, x, y = models.cnn(batches=1)
+    model, x, y = models.small(batches=1)
     measured = region()
     with measured:
         for _ in range(6):
             model.train_on_batch(x, y)
-    assert matrix_flop(table(measured)) == models.TRUTH["cnn"]
+    assert matrix_flop(table(measured)) == models.TRUTH["small"]
 
 
 @pytest.mark.parametrize("mode", ["graph", "xla"])
 def test_a_region_that_begins_late(mode: str) -> None:
     """The functions were traced, instantiated and compiled before anybody listened."""
-    plain, x, y = models.cnn(batches=6, **MODES[mode])
-    fit(plain, x[:64], y[:64])
+    plain, x, y = models.small(batches=6, **MODES[mode])
+    fit(plain, x[: 2 * BATCH], y[: 2 * BATCH])
     expected = fit(plain, x, y)
-    model, x, y = models.cnn(batches=6, **MODES[mode])
-    fit(model, x[:64], y[:64])
+    model, x, y = models.small(batches=6, **MODES[mode])
+    fit(model, x[: 2 * BATCH], y[: 2 * BATCH])
     measured = region()
     with measured:
         losses = fit(model, x, y)
     assert losses == expected
-    assert matrix_flop(table(measured)) == pytest.approx(models.TRUTH["cnn"])
+    assert matrix_flop(table(measured)) == pytest.approx(models.TRUTH["small"])
     warnings = run_of(measured)["warnings"]
     assert sum("traced before" in text for text in warnings) == 1, "said once"
 
@@ -369,13 +366,13 @@ def test_a_model_that_was_compiled_before_is_no_part_of_another_models_report(
 
 def test_an_eager_step_is_not_mistaken_for_a_function_that_was_traced_before() -> None:
     """Another model of the same layers was traced; names of layers must not be told apart by their models."""
-    other, x, y = models.cnn(batches=6)
-    fit(other, x[:64], y[:64])
-    model, x, y = models.cnn(batches=6, run_eagerly=True)
+    other, x, y = models.small(batches=6)
+    fit(other, x[: 2 * BATCH], y[: 2 * BATCH])
+    model, x, y = models.small(batches=6, run_eagerly=True)
     measured = region()
     with measured:
         fit(model, x, y)
-    assert ("fc1", "backward") in matrix_flop(table(measured))
+    assert ("logits", "backward") in matrix_flop(table(measured))
     assert not any("traced before" in text for text in run_of(measured)["warnings"])
 
 
@@ -412,13 +409,13 @@ def test_a_late_region_leaves_ops_with_a_state_alone() -> None:
 
 
 def test_a_region_that_ends_before_a_step_was_timed() -> None:
-    model, x, y = models.cnn(batches=4)
+    model, x, y = models.small(batches=4)
     measured = region(skip=2, steps=9)
     with measured:
-        fit(model, x[:96], y[:96])
+        fit(model, x[: 3 * BATCH], y[: 3 * BATCH])
     assert measured.outcome.status is Status.PARTIAL
     frame = table(measured)
-    assert matrix_flop(frame) == models.TRUTH["cnn"]
+    assert matrix_flop(frame) == models.TRUTH["small"]
     assert frame["duration"].isna().all()
     assert set(frame["source_time"]) == {"missing"}
 
@@ -431,14 +428,14 @@ def test_an_exception_keeps_what_was_timed() -> None:
         if batch == 4:
             raise Boom
 
-    model, x, y = models.cnn(batches=6)
+    model, x, y = models.small(batches=6)
     measured = region(skip=1, steps=9)
     with pytest.raises(Boom), measured:
         fit(model, x, y, callbacks=[keras.callbacks.LambdaCallback(on_train_batch_end=fail)])
     assert measured.outcome.status is Status.PARTIAL
     assert "Boom" in measured.outcome.reason
     sums = table(measured).groupby("step")["matrix"].sum()
-    assert set(sums) == {models.MATRIX_FLOP["cnn"]}
+    assert set(sums) == {models.MATRIX_FLOP["small"]}
     assert not private.profiler_runs()
 
 
@@ -446,7 +443,7 @@ def test_an_exception_keeps_what_was_timed() -> None:
 
 
 def test_beside_the_programs_own_profiler_only_whole_steps_are_timed(tmp_path: Any) -> None:
-    model, x, y = models.cnn(batches=6)
+    model, x, y = models.small(batches=6)
     measured = region()
     tf.profiler.experimental.start(str(tmp_path))
     try:
@@ -478,7 +475,7 @@ class Profiled(keras.callbacks.Callback):
 
 
 def test_a_profiler_that_the_program_starts_wins(tmp_path: Any) -> None:
-    model, x, y = models.cnn(batches=8)
+    model, x, y = models.small(batches=8)
     measured = region(skip=1, steps=4)
     with measured:
         fit(model, x, y, callbacks=[Profiled(str(tmp_path), 4, 5)])
@@ -486,7 +483,7 @@ def test_a_profiler_that_the_program_starts_wins(tmp_path: Any) -> None:
     warnings = run_of(measured)["warnings"]
     assert any(text.startswith(STARTED) for text in warnings)
     sums = table(measured).groupby("step")["matrix"].sum()
-    assert list(sums) == [models.MATRIX_FLOP["cnn"]] * 2
+    assert list(sums) == [models.MATRIX_FLOP["small"]] * 2
     assert measured.outcome.status is Status.PARTIAL
     assert measured.outcome.reason == f"Only 2 of 4 steps were timed. {STARTED}."
 
@@ -494,7 +491,7 @@ def test_a_profiler_that_the_program_starts_wins(tmp_path: Any) -> None:
 def test_a_profiler_that_starts_right_after_the_counted_step_leaves_a_partial_run(
     tmp_path: Any,
 ) -> None:
-    model, x, y = models.cnn(batches=8)
+    model, x, y = models.small(batches=8)
     measured = region(skip=2)
     with measured:
         fit(model, x, y, callbacks=[Profiled(str(tmp_path), 3, 6)])
@@ -502,7 +499,7 @@ def test_a_profiler_that_starts_right_after_the_counted_step_leaves_a_partial_ru
     assert (run["status"], run["steps"]) == ("partial", [])
     assert run["status_reason"] == measured.outcome.reason
     assert measured.outcome.reason.startswith(f"Only 0 of {STEPS} steps were timed. ")
-    assert matrix_flop(table(measured)) == models.TRUTH["cnn"]
+    assert matrix_flop(table(measured)) == models.TRUTH["small"]
 
 
 @pytest.fixture(autouse=True)
@@ -517,7 +514,7 @@ def nothing_goes_on() -> Iterator[None]:
 
 def test_without_shapes_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(private, "trace_level", lambda: None)
-    model, x, y = models.cnn(batches=5)
+    model, x, y = models.small(batches=5)
     measured = region(skip=1, steps=2)
     with measured:
         fit(model, x, y)
@@ -531,11 +528,13 @@ def test_steps_that_cannot_be_told_apart_are_one(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(
         "hroof_keras.profiling.reading.divided", lambda execution, in_layer: [execution]
     )
-    model, x, y = models.cnn(steps_per_execution=2, batches=6)
+    model, x, y = models.small(steps_per_execution=2, batches=6)
     measured = region(skip=2, steps=2)
     with measured:
         fit(model, x, y)
-    assert list(table(measured).groupby("step")["matrix"].sum()) == [2 * models.MATRIX_FLOP["cnn"]]
+    assert list(table(measured).groupby("step")["matrix"].sum()) == [
+        2 * models.MATRIX_FLOP["small"]
+    ]
     assert [step["count"] for step in run_of(measured)["steps"]] == [2]
     assert any("one execution" in text for text in run_of(measured)["warnings"])
 

@@ -118,21 +118,33 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return recorder.build(tmp_path_factory.mktemp("recorder"))
 
 
-@pytest.fixture
-def watch(library: Path, tmp_path: Path) -> Watch:
-    """Run the program under the recorder; everything must be balanced."""
+@pytest.fixture(scope="module")
+def watch(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Watch:
+    """Run the program under the recorder, each kind of it once; everything must be balanced."""
+    known: dict[str, Heard] = {}
 
-    def watching(
-        *, look: bool = True, steps: int = 2, fit: dict[str, Any] | None = None, **options: Any
+    def watching(**what: Any) -> Heard:
+        key = repr(sorted(what.items()))
+        if key not in known:
+            known[key] = started(tmp_path_factory.mktemp("watched"), **what)
+        return known[key]
+
+    def started(
+        folder: Path,
+        *,
+        look: bool = True,
+        steps: int = 2,
+        fit: dict[str, Any] | None = None,
+        **options: Any,
     ) -> Heard:
         values = {"OPTIONS": options, "FIT": fit or {}, "STEPS": steps, "BATCHES": BATCHES,
                   "BATCH": BATCH, "LOOK": "LOOK"}  # fmt: skip
         head = "\n".join(f"{name} = {value!r}" for name, value in values.items() if name != "LOOK")
         program = PROGRAM.replace("*LOOK, ", 'Look(name="look"), ' if look else "")
-        out = tmp_path / "out"
+        out = folder / "out"
         variables = {"HROOF": "marks", "HROOF_OUT": str(out), "TF_CPP_MIN_LOG_LEVEL": "3"}
         recording = recorder.run(
-            f"{head}\n{program}", library, tmp_path / "heard", environment=variables
+            f"{head}\n{program}", library, folder / "heard", environment=variables
         )
         recorder.check_balanced(recording.events)
         return Heard(recording, Profile.load(out).run)

@@ -21,7 +21,7 @@ from hroof_keras.profiling.events import within  # noqa: E402
 from tests.integrations.hroof_keras import models  # noqa: E402
 from tests.integrations.hroof_keras.counting.traced import trace  # noqa: E402
 from tests.integrations.hroof_keras.hlo.compiled import Stage, compiled  # noqa: E402
-from tests.integrations.hroof_keras.stepped import profiled_fit, run_step  # noqa: E402
+from tests.integrations.hroof_keras.stepped import compiled_step, graph_step  # noqa: E402
 
 LOWERED: Stage = "hlo_serialized"
 OPTIMISED: Stage = "optimized_hlo_proto_serialized"
@@ -168,20 +168,19 @@ def test_composed_ops_count_alike(name: str) -> None:
 
 # --- whole steps
 
-BUILD = {"cnn": models.cnn, "gpt": models.transformer, "rnn": models.lstm}
+BUILD = models.BUILD
 Named = list[tuple[str, Work]]
 
 
 @functools.cache
 def node_works(name: str) -> Named:
-    step = run_step(BUILD[name], models.BATCH[name])
-    return [(op.node.name, op.work) for op in step.ops if op.work.nominal is not None]
+    return [(op.node.name, op.work) for op in graph_step(name).ops if op.work.nominal is not None]
 
 
 @functools.cache
 def instruction_works(name: str) -> Named:
     """One entry per executed instruction, from a profile of the compiled step."""
-    recorded, _ = profiled_fit(BUILD[name](jit_compile=True), models.BATCH[name])
+    recorded, _ = compiled_step(name)
     modules = {number: HloModule.read(data) for number, data in recorded.hlo_modules.items()}
     works = []
     for event in within(recorded.events, *recorded.steps[0]):

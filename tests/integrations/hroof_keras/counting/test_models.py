@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections import Counter
 from typing import Any
@@ -16,30 +15,25 @@ from hroof.units import Pipe, Precision, Source  # noqa: E402
 from hroof_keras.counting import has_rule, plain  # noqa: E402
 from tests.integrations.hroof_keras import models  # noqa: E402
 from tests.integrations.hroof_keras.stepped import (  # noqa: E402
-    Step,
     fit_step,
+    graph_step,
     predict_step,
     run_step,
 )
 
-BUILD = {"cnn": models.cnn, "gpt": models.transformer, "rnn": models.lstm}
-
-
-@functools.cache
-def step(name: str) -> Step:
-    return run_step(BUILD[name], models.BATCH[name])
+BUILD = models.BUILD
 
 
 def flop_by_op(name: str, pipe: Pipe) -> Counter[str]:
     sums: Counter[str] = Counter()
-    for op in step(name).ops:
+    for op in graph_step(name).ops:
         if op.work.nominal is not None and op.work.flop(pipe):
             sums[plain(op.node.op)] += op.work.flop(pipe)  # type: ignore[assignment]
     return sums
 
 
 def total(name: str, pipe: Pipe | None) -> float:
-    works = [op.work for op in step(name).ops if op.work.nominal is not None]
+    works = [op.work for op in graph_step(name).ops if op.work.nominal is not None]
     return sum(work.flop(pipe) for work in works)
 
 
@@ -58,7 +52,7 @@ def test_least_work_leaves_out_padding_taps(name: str) -> None:
     """Of the convolutions only."""
     least = sum(
         value
-        for op in step(name).ops
+        for op in graph_step(name).ops
         for (pipe, _), value in (op.work.least or {}).items()
         if pipe is Pipe.MATRIX
     )
@@ -107,7 +101,7 @@ def test_the_update_of_the_parameters_by_hand() -> None:
 @pytest.mark.parametrize("name", BUILD)
 def test_nearly_every_node_is_known(name: str) -> None:
     """All but sums of lists in the loops, whose elements only the data tells; they have their rule and say why."""
-    found = step(name)
+    found = graph_step(name)
     missing = Counter(op.node.op for op in found.ops if op.work.nominal is None)
     assert missing == ({"AddN": 32} if name == "rnn" else {})
     assert len(found.faults) == (name == "rnn")
@@ -117,7 +111,7 @@ def test_nearly_every_node_is_known(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "megabytes"), [("cnn", 337.1), ("gpt", 358.8), ("rnn", 269.9)])
 def test_bytes_of_the_models(name: str, megabytes: float) -> None:
-    works = [op.work for op in step(name).ops if op.work.nominal is not None]
+    works = [op.work for op in graph_step(name).ops if op.work.nominal is not None]
     moved = sum(work.bytes_read + work.bytes_written for work in works)
     assert moved == pytest.approx(megabytes * 1e6, rel=1e-3)
 
@@ -125,7 +119,7 @@ def test_bytes_of_the_models(name: str, megabytes: float) -> None:
 @pytest.mark.parametrize("name", BUILD)
 def test_accesses_add_up_to_the_bytes(name: str) -> None:
     """Every byte that is counted has a buffer."""
-    for op in step(name).ops:
+    for op in graph_step(name).ops:
         accesses = op.work.touch.accesses
         read = sum(access.nbytes for access in accesses if access.read)
         written = sum(access.nbytes for access in accesses if access.written)
@@ -135,7 +129,7 @@ def test_accesses_add_up_to_the_bytes(name: str) -> None:
 
 def test_a_variable_is_one_buffer_from_read_to_update() -> None:
     """What the forward product reads as its weight is what the optimizer writes."""
-    ops = step("cnn").ops
+    ops = graph_step("cnn").ops
     weights = {
         access.buffer
         for op in ops

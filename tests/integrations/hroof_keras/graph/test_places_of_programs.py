@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -35,6 +36,13 @@ def followed(name: str) -> tuple[Program, Followed]:
     keras.utils.clear_session()
     program = programs.ALL[name]()
     return program, follow(program.run)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def programs_are_kept_no_longer() -> Iterator[None]:
+    """Their models are alive as long as they are kept."""
+    yield
+    followed.cache_clear()
 
 
 def shapes(event: Event) -> list[tuple[int, ...]]:

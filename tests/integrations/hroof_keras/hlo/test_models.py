@@ -13,12 +13,12 @@ tf = pytest.importorskip("tensorflow")
 from hroof.units import Phase, Pipe  # noqa: E402
 from hroof_keras.graph.places import place_of_name  # noqa: E402
 from hroof_keras.hlo import HloModule, HloPlaces  # noqa: E402
-from hroof_keras.profiling.profiler import Session  # noqa: E402
+from hroof_keras.profiling.events import within  # noqa: E402
 from hroof_keras.scopes.layers import LayerMap  # noqa: E402
-from hroof_keras.scopes.recorder import Recorder  # noqa: E402
 from tests.integrations.hroof_keras import models  # noqa: E402
+from tests.integrations.hroof_keras.stepped import compiled_step  # noqa: E402
 
-BUILD = {"cnn": models.cnn, "gpt": models.transformer, "rnn": models.lstm}
+BUILD = models.BUILD
 
 
 @dataclass(frozen=True)
@@ -34,22 +34,8 @@ class Compiled:
 
 @functools.cache
 def step(name: str) -> Compiled:
-    layers = LayerMap()
-    recorder = Recorder(layers)
-    recorder.start()
-    try:
-        model, x, y = BUILD[name](jit_compile=True)
-        batch = x[: models.BATCH[name]], y[: models.BATCH[name]]
-        model.train_on_batch(*batch)
-    finally:
-        recorder.stop()
-    session = Session(shapes=False)
-    session.start()
-    session.begin_step()
-    model.train_on_batch(*batch)
-    session.end_step()
-    recorded = session.stop()
-    events = [event for event in recorded.events if event.kind == "hlo"]
+    recorded, layers = compiled_step(name)
+    events = [e for e in within(recorded.events, *recorded.steps[0]) if e.kind == "hlo"]
     (number,) = {event.hlo_program for event in events}
     assert number is not None
     program = HloModule.read(recorded.hlo_modules[number])
