@@ -6,6 +6,7 @@ from hroof.budgets.judging import Judged, Verdict
 from hroof.budgets.quantities import QUANTITIES, Quantity, Reading
 from hroof.budgets.subjects import KEYS, Scope
 from hroof.budgets.summary import summary
+from hroof.budgets.writing import first_budget
 
 __all__ = [
     "KEYS",
@@ -21,6 +22,7 @@ __all__ = [
     "Scope",
     "Verdict",
     "check",
+    "first_budget",
     "losses",
     "merged",
     "summary",

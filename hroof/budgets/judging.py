@@ -12,7 +12,8 @@ from hroof.compare.differences import kind_of
 from hroof.compare.noise import apart, spread
 from hroof.findings.honesty import NO_VERDICT_COVERAGE, NO_VERDICT_SPREAD
 
-_ROUNDING = 1e-9
+ROUNDING = 1e-9
+"""Share of a number by which it may miss a limit: the last bits of sums and of decimal fractions."""
 
 
 class Verdict(StrEnum):
@@ -82,7 +83,7 @@ def _excess(limit: Limit, bound: float, value: float) -> float:
         excess = abs(value - limit.value) - limit.tolerance * limit.value
     else:
         excess = (value - bound) * _SIGNS[limit.kind]
-    return 0.0 if abs(excess) <= _ROUNDING * max(abs(value), abs(bound)) else excess
+    return 0.0 if abs(excess) <= ROUNDING * max(abs(value), abs(bound)) else excess
 
 
 def _not_known(limit: Limit, reading: Reading, base: Reading | None) -> str:

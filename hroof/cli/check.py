@@ -42,6 +42,10 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         "limits of a baseline as well",
     )  # fmt: skip
     parser.add_argument(
+        "--write", type=Path, metavar="FILE",
+        help="check nothing: write a budget to begin with, the numbers of RUN with --tolerance to spare",
+    )  # fmt: skip
+    parser.add_argument(
         "--strict", action="store_true", help="a limit that is missed by noise only is missed, too"
     )
     parser.add_argument(
@@ -91,6 +95,8 @@ def run(arguments: Arguments) -> int:
     from hroof.budgets import Verdict
 
     say = progress(arguments.quiet)
+    if arguments.write is not None:
+        return _write_budget(arguments, say)
     budget = _budget(arguments)
     found = _checked(arguments, budget, say)
     printed = _write(arguments, found, say)
@@ -103,19 +109,41 @@ def run(arguments: Arguments) -> int:
     return {Verdict.OVER: OVER, Verdict.UNKNOWN: UNKNOWN}.get(found.verdict, 0)
 
 
+def _write_budget(arguments: Arguments, say: Say) -> int:
+    """Write the numbers of the run as limits."""
+    from hroof.budgets import first_budget
+    from hroof.report.checked import export
+
+    others = (arguments.budget, arguments.baseline, arguments.markdown, arguments.json)
+    if any(others):
+        raise UsageError("--write checks nothing.", "Write the budget first, then check with it.")
+    profile, machine = _loaded(arguments.folder, "RUN", arguments.machine, True, say)
+    text = first_budget(profile, machine, _tolerance(arguments))
+    say(f"Wrote {export.write_text(text, arguments.write, force=arguments.force)}")
+    return 0
+
+
+def _tolerance(arguments: Arguments) -> float:
+    return TOLERANCE if arguments.tolerance is None else float(arguments.tolerance)
+
+
 def _budget(arguments: Arguments) -> Budget:
     """The limits of the files; those of a baseline where there is no file, or they are asked for."""
     from hroof.budgets import Budget, losses, merged
 
     if arguments.tolerance is not None and arguments.baseline is None:
-        raise UsageError("--tolerance is about a baseline.", "Name one with --baseline RUN2.")
+        raise UsageError(
+            "--tolerance is about a baseline, or a budget to write.",
+            "Name it with --baseline RUN2, or --write FILE.",
+        )
     budgets = [Budget.load(path) for path in arguments.budget]
     if arguments.baseline is not None and (not budgets or arguments.tolerance is not None):
-        budgets.append(losses(TOLERANCE if arguments.tolerance is None else arguments.tolerance))
+        budgets.append(losses(_tolerance(arguments)))
     if not budgets:
         raise UsageError(
             "There is nothing to check the run against.",
-            "Give limits with --budget FILE, or another run with --baseline RUN2.",
+            "Give limits with --budget FILE (hroof check RUN --write FILE makes some), or another run with "
+            "--baseline RUN2.",
         )
     return merged(*budgets)
 
@@ -189,6 +217,7 @@ COMMAND = Command(
     description="Hold a saved run against limits in a TOML file, or against another run. Status 0: every limit is "
     "kept; 7: one is missed; 8: one cannot be judged, because the run does not have the number.",
     examples=(
+        "hroof check hroof-runs/train --write budget.toml",
         "hroof check hroof-runs/train --budget budget.toml",
         "hroof check runs/branch --baseline runs/main --tolerance 5%",
         "hroof check runs/branch --budget budget.toml --markdown - --json > check.json",

@@ -12,7 +12,7 @@ from hroof.files import json_ready, write_atomic
 from hroof.report.checked.markdown import render
 from hroof.report.checked.schema import CHECK_SCHEMA, JSON_SCHEMA
 
-__all__ = ["JSON_SCHEMA", "append", "job_summary", "to_json", "write_markdown"]
+__all__ = ["JSON_SCHEMA", "append", "job_summary", "to_json", "write_markdown", "write_text"]
 
 JOB_SUMMARY = "GITHUB_STEP_SUMMARY"
 
@@ -92,13 +92,27 @@ def write_markdown(found: Check, path: str | Path, *, force: bool = False) -> Pa
     Raises:
         OutputError: The file exists already, or cannot be written.
     """
+    return write_text(render(found), path, force=force)
+
+
+def write_text(text: str, path: str | Path, *, force: bool = False) -> Path:
+    """Write text into a file. It appears whole or not at all.
+
+    Args:
+        text: What to write.
+        path: The file.
+        force: Replace a file that is there already.
+
+    Raises:
+        OutputError: The file exists already, or cannot be written.
+    """
     path = Path(path)
     if path.exists() and not force:
         raise OutputError(
             f"{str(path)!r} exists already.",
             "Choose another name, or allow replacing it with --force.",
         )
-    content = render(found).encode()
+    content = text.encode()
     write_atomic(path, lambda temporary: _fill(temporary, content))
     return path
 

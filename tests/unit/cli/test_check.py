@@ -145,6 +145,28 @@ class TestBaseline:
         assert "belong to no step" in done.err
 
 
+class TestFirstBudget:
+    def test_a_budget_that_the_run_keeps(self, hroof: Any, runs: tuple[Path, Path]) -> None:
+        done = hroof("check", runs[0], "--write", "b.toml", "--tolerance", "10%")
+        assert (done.status, done.out, done.err) == (OK, "", "Wrote b.toml\n")
+        assert "10 % to spare" in Path("b.toml").read_text(encoding="utf-8")
+        assert hroof("check", runs[0], "--budget", "b.toml").status == OK
+        assert hroof("check", runs[1], "--budget", "b.toml").status == OVER
+
+    def test_a_file_that_is_there_is_kept(self, hroof: Any, runs: tuple[Path, Path]) -> None:
+        Path("b.toml").write_text("mine")
+        done = hroof("check", runs[0], "--write", "b.toml")
+        assert (done.status, Path("b.toml").read_text()) == (OUTPUT, "mine")
+        assert hroof("check", runs[0], "--write", "b.toml", "--force").status == OK
+
+    @pytest.mark.parametrize("more", [["--json"], ["--baseline", "base"], ["--markdown", "-"]])
+    def test_nothing_is_checked_beside(
+        self, hroof: Any, runs: tuple[Path, Path], more: list[str]
+    ) -> None:
+        done = hroof("check", runs[0], "--write", "b.toml", *more)
+        assert (done.status, Path("b.toml").exists()) == (USAGE, False)
+
+
 class TestCeilings:
     def test_are_missed_only_where_a_limit_needs_them(
         self, hroof: Any, profile: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
