@@ -23,7 +23,7 @@ WRITTEN = (
 """What a first budget is about; what the run does not know is left out."""
 _DIGITS = 4
 _HALF, _HALF_POINT = 5e-4, 5e-5
-"""Half of the last digit at most: of a number with so many digits as a share of it; of a percentage with two decimals."""
+"""Half of the last digit at most: of a number with so many digits (as a share of it); of a percentage."""
 
 
 def first_budget(profile: Profile, machine: Machine | None, tolerance: float) -> str:
