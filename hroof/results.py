@@ -18,6 +18,7 @@ from hroof.regions import only_marked, what_was_marked
 if TYPE_CHECKING:
     import pandas as pd
 
+    from hroof.report.artists import Drawn
     from hroof.report.notebook import Shown
 
 MACHINE = "machine.json"
@@ -83,8 +84,7 @@ class Results(abc.ABC):
         """
         from hroof.report import tables
 
-        keys = [key.strip() for key in by.split(",")] if isinstance(by, str) else list(by)
-        return tables.points(*self._known(), keys)
+        return tables.points(*self._known(), _keys(by, "layer"))
 
     def report(
         self,
@@ -124,6 +124,38 @@ class Results(abc.ABC):
             render = text.render if full else brief.render
             return Shown(render(profile, machine, by=keys), profile, machine, keys)
 
+    def chart(
+        self,
+        kind: str = "roofline",
+        *,
+        by: str | Sequence[str] | None = None,
+        style: str = "light",
+        levels: Sequence[str] | None = None,
+    ) -> Drawn:
+        """Draw the run; a notebook shows the result, and its ``save`` writes it as PNG, SVG or PDF.
+
+        Args:
+            kind: ``roofline``; ``time``, the same bounds as times; ``phases``, one Roofline per phase side by side.
+            by: Grouping keys, as of ``points``; by default layers, or kernels where no layer is known.
+            style: ``light``, ``dark`` or ``paper`` (as the figures of arXiv 2009.05257; of a Roofline only).
+            levels: Only these memory levels, e.g. ``("l2", "dram")``.
+
+        Returns:
+            What it is made of, with the matplotlib figure as ``figure``: see ``hroof.report.chart``.
+
+        Raises:
+            CaptureError: Nothing was collected.
+            UsageError: There is no such kind, style, level or grouping key.
+            MissingError: matplotlib is not installed.
+        """
+        from hroof.report.chart import draw
+        from hroof.report.charts.choice import Choice, levels_of
+        from hroof.roofline import usual_key
+
+        choice = Choice(kind, style, None if levels is None else levels_of(levels))
+        profile, machine = self._known()
+        return draw(profile, machine, _keys(by, usual_key(profile.launches)), choice)
+
     def _known(self) -> tuple[Profile, Machine | None]:
         """The run and its ceilings; the rest of it stands where nothing here can measure them."""
         try:
@@ -133,6 +165,13 @@ class Results(abc.ABC):
 
             say(f"hroof: {error}")
             return self.profile, None
+
+
+def _keys(by: str | Sequence[str] | None, usual: str) -> tuple[str, ...]:
+    """Grouping keys as a user gives them."""
+    if by is None:
+        return (usual,)
+    return tuple(key.strip() for key in by.split(",")) if isinstance(by, str) else tuple(by)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hroof.report.scene import NotDrawn
@@ -12,6 +13,32 @@ from hroof.units import MemoryLevel
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+class Drawn:
+    """A chart that was drawn; a notebook shows it.
+
+    Attributes:
+        figure: The matplotlib figure.
+    """
+
+    figure: Figure
+
+    def save(self, path: str | Path) -> Path:
+        """Write it into a file; the ending says the format.
+
+        Raises:
+            UsageError: The ending is none of png, svg and pdf.
+            OutputError: It cannot be written there.
+        """
+        from hroof.report.chart import save
+
+        return save(self.figure, path)
+
+    def _repr_svg_(self) -> str:
+        from hroof.report.chart import svg
+
+        return svg(self)
 
 
 @dataclass(frozen=True)
@@ -36,7 +63,7 @@ class StripArtists:
 
 
 @dataclass(frozen=True)
-class Artists:
+class Artists(Drawn):
     """What a chart is made of.
 
     Attributes:

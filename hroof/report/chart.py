@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hroof.machine import Machine
-from hroof.report.artists import Artists, StripArtists
+from hroof.report.artists import Artists, Drawn, StripArtists
 from hroof.report.charts import panels
 from hroof.report.charts.backend import (
     FORMATS,
@@ -45,6 +45,7 @@ __all__ = [
     "FORMATS",
     "Artists",
     "Choice",
+    "Drawn",
     "PanelArtists",
     "Spot",
     "StripArtists",
@@ -224,7 +225,7 @@ def sweep(machine: Machine, *, ax: Axes | None = None) -> SweepArtists:
         return drawing.draw("Bandwidth over the working set", printable(machine.name))
 
 
-def svg(artists: Artists | SweepArtists | TimeArtists | PanelArtists, *, text: bool = False) -> str:
+def svg(artists: Drawn, *, text: bool = False) -> str:
     """The chart as SVG, the same bytes for the same chart.
 
     Args:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hroof.report.artists import Drawn
 from hroof.report.charts.canvas import si_tick
 from hroof.report.drawing import Drawing
 from hroof.report.look import ALARM, FAINT, GRID, INK, MUTED, PAPER, Key, printable
@@ -31,7 +32,7 @@ _WIDTH, _COLUMN = 170, 31
 
 
 @dataclass(frozen=True)
-class SweepArtists:
+class SweepArtists(Drawn):
     """What the figure of a sweep is made of.
 
     Attributes:

@@ -13,6 +13,7 @@ from hroof.errors import HroofError, UsageError
 from hroof.machine import Ceiling, Machine
 from hroof.profile import Profile, flop_column
 from hroof.regions import marks
+from hroof.report.artists import Drawn
 from hroof.report.notebook import Shown
 from hroof.units import MemoryLevel, Pipe, Precision, parse, si
 
@@ -47,6 +48,9 @@ def a_decorator_keeps_the_signature() -> None:
 def a_saved_run(folder: Path) -> None:
     saved = hroof.load(folder, machine=Machine("other"))
     assert_type(saved.report(by=("kernel",)), Shown)
+    assert_type(saved.chart("time", by="phase", levels=("dram",)), Drawn)
+    assert_type(saved.chart().save(folder / "a.png"), Path)
+    saved.chart(by=3)  # type: ignore[arg-type]
     assert_type(saved.kernels, pd.DataFrame)
     assert_type(saved.machine(), Machine | None)
     saved.points(3)  # type: ignore[arg-type]

@@ -14,9 +14,12 @@ from hroof.integration import Stage
 from hroof.machine import Machine
 from hroof.profile import Profile
 from hroof.report import brief, tables, text
+from hroof.report.artists import Artists
+from hroof.report.charts.time_drawing import TimeArtists
 from hroof.report.notebook import Shown
 from hroof.results import Results, Saved
 from hroof.run import Run
+from hroof.units import MemoryLevel
 
 
 @pytest.fixture
@@ -87,6 +90,32 @@ def test_kernels_are_ranked_where_no_layer_is_known(tmp_path: Path) -> None:
     run = hroof.load(tmp_path / "bare")
     assert run.report().by == ("kernel",)
     assert "gemm" in run.report()
+
+
+def test_a_chart_that_a_notebook_shows(saved: Path, tmp_path: Path) -> None:
+    drawn = hroof.load(saved).chart("time", by="phase", levels=["l1"])
+    assert isinstance(drawn, TimeArtists)
+    assert set(drawn.names) == {"forward", "backward", "optimizer", "loss"}
+    assert drawn._repr_svg_().lstrip().startswith("<?xml")
+    assert drawn.save(tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_chart_is_of_layers_or_else_of_kernels(saved: Path, tmp_path: Path) -> None:
+    drawn = hroof.load(saved).chart()
+    assert isinstance(drawn, Artists)
+    assert set(drawn.names[MemoryLevel.L1]) == {"fc1", "fc2", "Net"}
+    row = {"kernel": "gemm", "duration": 1e-3, "flop_nominal_matrix_fp32": 1e9, "bytes_l1": 1e6}
+    Profile.from_rows([row]).save(tmp_path / "bare")
+    drawn = hroof.load(tmp_path / "bare").chart(style="dark")
+    assert isinstance(drawn, Artists)
+    assert drawn.names[MemoryLevel.L1] == ("gemm",)
+
+
+def test_a_chart_that_there_is_not(saved: Path) -> None:
+    with pytest.raises(UsageError, match="no chart 'pie'"):
+        hroof.load(saved).chart("pie")
+    with pytest.raises(UsageError, match="no memory level 'hbm'"):
+        hroof.load(saved).chart(levels=("hbm",))
 
 
 def test_ceilings_can_be_given(saved: Path) -> None:

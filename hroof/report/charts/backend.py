@@ -21,6 +21,11 @@ FORMATS = ("png", "svg", "pdf")
 
 
 def kind_of(path: str | Path) -> str:
+    """The format that the ending of a name says.
+
+    Raises:
+        UsageError: It is none of png, svg and pdf.
+    """
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in FORMATS:
         raise UsageError(
@@ -30,6 +35,11 @@ def kind_of(path: str | Path) -> str:
 
 
 def save_as(drawn: Figure, path: Path, kind: str) -> Path:
+    """Write a figure in a format, the same bytes for the same figure.
+
+    Raises:
+        OutputError: It cannot be written there.
+    """
     dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
     with styled():
         write_atomic(
@@ -76,6 +86,7 @@ def axes_at(whole: Figure, left: float, bottom: float, width: float, height: flo
 
 
 def new_figure(width: float = 12.0, height: float = 7.2, look: Style = LIGHT) -> Figure:
+    """A figure of a size in inches, with the background of a style, that no display needs to show."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -85,6 +96,7 @@ def new_figure(width: float = 12.0, height: float = 7.2, look: Style = LIGHT) ->
 
 
 def renderer_of(axes: Axes) -> Any:
+    """What measures texts in pixels of a figure, whatever canvas the figure has."""
     from matplotlib.backends.backend_agg import RendererAgg
 
     whole: Any = axes.get_figure()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hroof.machine import Machine
-from hroof.report.artists import Artists
+from hroof.report.artists import Artists, Drawn
 from hroof.report.charts.style import LIGHT, Style
 from hroof.report.drawing import Drawing
 from hroof.report.look import (
@@ -51,7 +51,7 @@ class Panels:
 
 
 @dataclass(frozen=True)
-class PanelArtists:
+class PanelArtists(Drawn):
     """What small multiples are made of.
 
     Attributes:

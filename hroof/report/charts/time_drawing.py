@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hroof.report.artists import Drawn
 from hroof.report.charts.canvas import Canvas, si_tick
 from hroof.report.charts.style import LIGHT, Style
 from hroof.report.charts.timed import Balance, Timed, TimeScene, launches_text
@@ -47,7 +48,7 @@ _SHAPES = ("o", "s", "^", "D", "v", "P", "X")
 
 
 @dataclass(frozen=True)
-class TimeArtists:
+class TimeArtists(Drawn):
     """What a time-based Roofline is made of.
 
     Attributes:
