@@ -31,6 +31,7 @@ def console_for(stream: io.StringIO, width: int | None, color: bool) -> Console:
         markup=False,
         emoji=False,
         legacy_windows=False,
+        force_jupyter=False,  # else a notebook shows every line at once, and the text is empty
     )
 
 

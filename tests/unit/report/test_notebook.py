@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pickle
 import sys
+from collections.abc import Callable
 from html.parser import HTMLParser
 
 import pytest
 
 from hroof.machine import Machine
 from hroof.profile import Profile
-from hroof.report import html
+from hroof.report import brief, html, text
 from hroof.report.notebook import Shown, framed
 
 
@@ -99,3 +100,16 @@ def test_it_can_be_kept(profile: Profile, machine: Machine) -> None:
     assert again == "text"
     assert (again.profile.run, again.by) == (profile.run, ("op",))
     assert again.machine.to_json() == machine.to_json()
+
+
+@pytest.mark.parametrize("render", [brief.render, text.render], ids=["short", "full"])
+def test_the_text_is_the_same_in_a_notebook(
+    render: Callable[..., str],
+    profile: Profile,
+    machine: Machine,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The library that lays text out would print each line into the cell instead of giving it back."""
+    outside = render(profile, machine, width=100)
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    assert render(profile, machine, width=100) == outside
