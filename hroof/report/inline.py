@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping
 from html import escape
+from itertools import accumulate
 from typing import Any
 
 from hroof.report.look import ALARM, COMPUTE_ZONE, FAINT, GRID, INK, MEMORY_ZONE, MUTED, PAPER
@@ -87,12 +89,15 @@ def fitting(document: dict[str, Any], limit: int) -> tuple[str, int]:
         The text and how many rows it holds.
     """
     rows = document["rows"]
-    kept = len(rows)
-    text = json_text(document)
-    if len(text) > limit:
+    ends = list(accumulate(len(json_text(row)) + 1 for row in rows))  # a comma after each, but the last
+    bare = _without_rows(document)
+    if bare + (ends[-1] - 1 if ends else 0) > limit:
         document = document | {"run": document["run"] | {"layers": []}}
-        text = json_text(document)
-    while len(text) > limit and kept:
-        kept = min(kept - 1, kept * limit // len(text))
-        text = json_text(document | {"rows": rows[:kept]})
-    return text, kept
+        bare = _without_rows(document)
+    kept = bisect_right(ends, limit - bare + 1)
+    return json_text(document | {"rows": rows[:kept]}), kept
+
+
+def _without_rows(document: dict[str, Any]) -> int:
+    """Characters of a document beside its rows."""
+    return len(json_text(document | {"rows": []}))
