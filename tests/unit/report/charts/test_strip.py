@@ -108,9 +108,11 @@ def test_the_longest_have_rows_and_the_rest_is_named(small: Machine) -> None:
     assert rows == list(range(MOST_ROWS))
 
 
-@pytest.mark.parametrize("name", ["x", "W" * 40, "a" * 10_000, "b\n\x1b[31m\u202ec", "$\\frac{$"])
-def test_names_stay_in_their_rows(name: str, small: Machine) -> None:
-    made = [mover(f"{name}{i}", 1e-3, l1=7e10, dram=10.0 ** (6 + i / 2)) for i in range(8)]
+HOSTILE = ["x", "W" * 40, "a" * 10_000, "b\n\x1b[31m\u202ec", "$\\frac{$", "<script>", "", "-->"]
+
+
+def test_any_names_stay_in_their_rows(small: Machine) -> None:
+    made = [mover(name, 1e-3, l1=7e10, dram=10.0 ** (6 + i / 2)) for i, name in enumerate(HOSTILE)]
     strip = strip_of(roofline(made, small))
     frame = strip.axes.get_window_extent()
     boxes = [text.get_window_extent() for text in strip.labels.values()]
