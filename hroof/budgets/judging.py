@@ -56,7 +56,7 @@ def judge(limit: Limit, reading: Reading, base: Reading | None, *, strict: bool 
     bound = _bound(limit, base)
     why = _not_known(limit, reading, base)
     if why:
-        return Judged(Verdict.UNKNOWN, bound, note=why)
+        return Judged(Verdict.UNKNOWN, bound, noise=math.nan, note=why)
     excess, noise = _excess(limit, bound, reading.value), _noise(limit, reading, base)
     why = _too_little(limit, reading, excess)
     if why:

@@ -97,12 +97,13 @@ def _time(point: Point, facts: Facts) -> float:
 
 
 def _share_of_step(point: Point, facts: Facts) -> float:
-    whole = facts.totals.time
-    return point.time / whole if whole > 0 else math.nan
+    step = point.key.get("step")
+    whole = facts.totals.time if step is None else facts.step_times.get(step, math.nan)
+    return _share(point.time, whole)
 
 
 def _share_zero_flop(point: Point, facts: Facts) -> float:
-    return point.zero_flop_time / point.time if point.time > 0 else math.nan
+    return _share(point.zero_flop_time, point.time)
 
 
 def _flop_rate(subject: Subject) -> Reading:

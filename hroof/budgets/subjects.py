@@ -69,6 +69,11 @@ class Facts:
         return coverage(self.profile)
 
     @cached_property
+    def step_times(self) -> dict[str, float]:
+        """Seconds of all launches of each captured step, by its number."""
+        return {step.key["step"]: step.time for step in points(self.profile, None, ("step",))}
+
+    @cached_property
     def walls(self) -> tuple[float, ...]:
         """Wall time of each captured step in seconds, as far as it is known."""
         steps = self.profile.run.get("steps") or ()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from hroof.budgets.checking import Check, Row
 from hroof.budgets.judging import Verdict
+from hroof.budgets.quantities import SHARE
 from hroof.findings import Verdict as Said
+from hroof.findings.finding import titled
 from hroof.units import percent
 
 _NAMED = 3
+_LONGEST = 60
 
 
 def summary(found: Check) -> Said:
@@ -37,19 +40,31 @@ def _unknown(rows: list[Row], count: int) -> str:
     return f"{len(rows)} of {_limits(count)} cannot be judged"
 
 
-def title(row: Row) -> str:
-    """What a row is about, e.g. ``layer fc1, backward, time``."""
+def where(row: Row) -> str:
+    """Which launches a row is about, e.g. ``layer fc1 in backward``; a long name without its middle."""
     scope = row.limit.scope
-    where = f"{scope.key} {row.name}" if scope.key else "step"
-    if row.subject is not None and scope.together:
-        where = f"{where} ({row.subject.count} together)"
-    phase = f" in {scope.phase}" if scope.phase else ""
-    return f"{where}{phase}: {row.limit.quantity.name}"
+    if not scope.key:
+        return "step"
+    name = _short(titled(row.name, scope.key))
+    together = row.subject is not None and scope.together
+    count = f" ({row.subject.count} together)" if row.subject is not None and together else ""
+    return f"{scope.key} {name}{count}" + (f" in {scope.phase}" if scope.phase else "")
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST // 2]}…{name[1 - _LONGEST // 2 :]}"
+
+
+def title(row: Row) -> str:
+    """What a row is about, e.g. ``layer fc1 in backward: time``."""
+    return f"{where(row)}: {row.limit.quantity.name}"
 
 
 def by_how_much(row: Row) -> str:
-    """By how much of its bound a number misses it, e.g. ``17 %``; nothing where that says nothing."""
+    """By how much a number misses its bound: in percent of it, of shares in points; nothing where that says nothing."""
     excess, bound = row.judged.excess, abs(row.judged.bound)
+    if row.limit.quantity.unit == SHARE:
+        return f"{100 * excess:.2g} points" if excess < 0.1 else f"{100 * excess:.0f} points"
     if not bound > 0:
         return ""
     share = excess / bound

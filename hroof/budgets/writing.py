@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING
 
 from hroof.budgets.budget import Kind
@@ -41,14 +42,22 @@ def first_budget(profile: Profile, machine: Machine | None, tolerance: float) ->
     if not subjects:
         raise UsageError("The run holds no launch.", "Collect it again, with at least one step.")
     readings = [(QUANTITIES[name], QUANTITIES[name].read(subjects[0])) for name in WRITTEN]
-    lines = [
-        _line(quantity, one, tolerance) for quantity, one in readings if one.value == one.value
-    ]
+    lines = [_line(*one, tolerance) for one in readings if _can_be_missed(*one)]
     steps = profile.step_count
     about = (
         f"The numbers of run {json.dumps(profile.name)} ({steps} step{'' if steps == 1 else 's'})"
     )
     return f"# {about}, with {100 * tolerance:.4g} % to spare.\n\n[step]\n" + "".join(lines)
+
+
+def _can_be_missed(quantity: Quantity, reading: Reading) -> bool:
+    """Whether the run has a number, and there could be a worse one: not of a share that is all or nothing already."""
+    if quantity.unit == SHARE:
+        worst = 1.0 if quantity.more == "worse" else 0.0
+        return not math.isnan(reading.value) and not math.isclose(
+            reading.value, worst, abs_tol=1e-9
+        )
+    return not math.isnan(reading.value)
 
 
 def _line(quantity: Quantity, reading: Reading, tolerance: float) -> str:

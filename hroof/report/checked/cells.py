@@ -6,10 +6,11 @@ import math
 
 from hroof.budgets import Check, Kind, Quantity, Row, Verdict
 from hroof.budgets.quantities import SHARE
-from hroof.budgets.summary import by_how_much
+from hroof.budgets.summary import by_how_much, where
 from hroof.report.cells import DASH
 from hroof.units import number, percent, si
 
+NAMES = ("what", "quantity")
 HEADERS = ("limit", "value", "noise", "source", "verdict")
 _SIGNS = {Kind.MAX: "≤", Kind.MIN: "≥", Kind.EQUALS: "=", Kind.RISE: "≤", Kind.FALL: "≥"}
 _DIGITS = 4
@@ -84,6 +85,11 @@ def verdict_cell(row: Row) -> str:
     return f"over by {share}" if share else "over"
 
 
+def names_of(row: Row) -> list[str]:
+    """The cells below ``NAMES``."""
+    return [where(row), row.limit.quantity.name]
+
+
 def facts_of(row: Row) -> list[str]:
     """The cells below ``HEADERS``."""
     return [limit_cell(row), value_cell(row), noise_cell(row), source_cell(row), verdict_cell(row)]
@@ -92,6 +98,8 @@ def facts_of(row: Row) -> list[str]:
 def noise_rule(found: Check) -> str:
     """What noise is, and how many steps show it."""
     count = found.profile.step_count
+    if count == 0:
+        return "Values are sums over the whole run: nothing shows how far they scatter."
     steps = f"{count} captured step{'' if count == 1 else 's'}"
     other = "" if found.base is None else f" (of the baseline: {found.base.profile.step_count})"
     missed = (

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from hroof.budgets import Check, Row, Verdict, summary
-from hroof.budgets.summary import title
 from hroof.report import gfm
-from hroof.report.checked.cells import HEADERS, against, facts_of, noise_rule
+from hroof.report.checked.cells import HEADERS, NAMES, against, facts_of, names_of, noise_rule
 from hroof.report.checked.choice import chosen, left_out, notes
 from hroof.report.markdown import NAME, caveats, first_findings
 
@@ -48,8 +47,9 @@ def _tables(rows: list[Row]) -> str:
 
 
 def _table(rows: list[Row]) -> str:
-    return gfm.table(["", "what", *HEADERS], [_row(row) for row in rows], 2)
+    return gfm.table(["", *NAMES, *HEADERS], [_row(row) for row in rows], 3)
 
 
 def _row(row: Row) -> list[str]:
-    return [SIGNS[row.verdict], gfm.code(title(row), NAME), *map(gfm.plain, facts_of(row))]
+    names = [gfm.code(name, NAME) for name in names_of(row)]
+    return [SIGNS[row.verdict], *names, *map(gfm.plain, facts_of(row))]

@@ -63,6 +63,8 @@ def test_time_without_flop_is_that_of_launches_that_compute_nothing(checking: An
 def test_share_of_the_step(checking: Any) -> None:
     row = checking.row({"layer": {"fc1": {"share_of_step": {"max": 1}}}})
     assert row.reading.value == pytest.approx(250 / 340)
+    # Of each step its own share: here every launch is slower by the same factor.
+    assert row.reading.steps == pytest.approx([250 / 340] * STEPS)
     whole = checking.row({"step": {"share_of_step": {"max": 1}}})
     assert whole.reading.value == pytest.approx(1)
 

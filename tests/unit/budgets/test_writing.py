@@ -57,6 +57,19 @@ def test_work_that_is_wholly_known_is_to_stay_what_it_is(of_run: Any, build: Any
     assert "headroom" not in kinds
 
 
+def test_what_nothing_could_miss_is_left_out(build: Any) -> None:
+    rows = [
+        {k: v for k, v in row.items() if not k.startswith("flop_")} | {"layer": None}
+        for row in build.rows()
+    ]
+    names = {
+        limit.quantity.name
+        for limit in written(Profile.from_rows(rows, build.run()), None, 0.1).limits
+    }
+    assert not {"share_unattributed", "share_with_flop", "flop"} & names
+    assert {"time", "wall", "share_zero_flop"} <= names
+
+
 def test_a_hostile_name_stays_in_its_comment(profile: Profile) -> None:
     named = profile.replace(run={**profile.run, "name": "x\n[step]\ntime = 3\x1b[2J"})
     text = first_budget(named, None, 0.1)
