@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hroof.findings import advice as words
 from hroof.findings import findings
 from hroof.findings.advice import LOADING, OPTIMIZER, advice
 from hroof.profile import Profile
@@ -43,6 +44,39 @@ def test_where_pytorch_computes_for_keras_its_loader_serves() -> None:
 def test_all_others_are_told_what_is_general(other: dict[str, Any]) -> None:
     assert advice(OPTIMIZER, other) == OPTIMIZER[""]
     assert advice(LOADING, other) == LOADING[""]
+
+
+TABLES = {
+    name: table
+    for name, table in vars(words).items()
+    if name.isupper() and isinstance(table, dict) and name != "LAYER"
+} | {f"LAYER {kind}": table for kind, table in words.LAYER.items()}
+FRAMEWORKS = {"", "torch", "keras", "keras compiled", "keras on torch", "keras on jax"}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_table_has_general_words_and_whole_sentences(name: str) -> None:
+    table = TABLES[name]
+    assert "" in table
+    assert set(table) <= FRAMEWORKS
+    for text in table.values():
+        said = text.format(bound="DRAM", near="L1", precision="bf16", name="bfloat16")
+        assert said.endswith(".") and said[0].isupper()
+        assert "{" not in said
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_keras_is_never_told_of_pytorch_alone(name: str) -> None:
+    for key, text in TABLES[name].items():
+        if key.startswith("keras") and key != "keras on torch":
+            assert "torch." not in text
+        if key == "torch":
+            assert "keras" not in text and "tf." not in text
+
+
+def test_number_formats_go_by_the_names_of_the_frameworks() -> None:
+    assert words.dtype("bf16") == "bfloat16"
+    assert words.dtype("tf32") == "tf32"
 
 
 def test_pytorch_is_told_of_its_own_means() -> None:

@@ -24,7 +24,8 @@ def small_launches(run: Context) -> list[Finding]:
     return [run.finding(
         "small-launches", title, point.time - (point.fused_time or 0.0), share,
         advice.advice(advice.LAUNCHES, run.profile.run),
-        "All of them become one launch.", run.layers(rows),
+        "All of them become one launch; the gaps between them, which would go as well, are left out.",
+        run.layers(rows),
         cause="Starting each of them takes longer than its arithmetic and its bytes.",
         evidence=_cost(run, point),
     )]  # fmt: skip

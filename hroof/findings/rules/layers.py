@@ -70,7 +70,7 @@ def _layer(run: Context, point: Point) -> Finding:
 _CAUSE = {
     "launch": "Its {launches} cost more than the work that they do.",
     "memory": "Of all that is known of its ops, their bytes at {bound} take longest.",
-    "compute": "Of all that is known of its ops, their arithmetic takes longest, and the unit does less of it than it can.",
+    "compute": "Of all that is known of its ops, their arithmetic takes longest, and the unit could do more.",
     "latency": (
         "It keeps neither arithmetic nor memory busy: too little runs in parallel, each step waits for the one before, "
         "or its accesses use little of what they fetch."

@@ -17,7 +17,10 @@ def imbalance(run: Context) -> list[Finding]:
 
     Communication is left out: the ranks that wait spend their time there.
     """
-    chosen = run.launches[~run.of_family(Family.COMMUNICATION)]
+    if run.totals.ranks < 2:
+        return []
+    alone = ~run.of_family(Family.COMMUNICATION)
+    chosen = run.launches.loc[alone, ["step", "rank", "duration"]]
     table = chosen.groupby(["step", "rank"], sort=True)["duration"].sum().unstack()
     if table.shape[1] < 2 or table.isna().to_numpy().any():
         return []
