@@ -78,6 +78,13 @@ def captured(name: str, mode: str) -> tuple[Region, tuple[float, ...]]:
     return measured, tuple(losses)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def captures_are_kept_no_longer() -> Iterator[None]:
+    """Who looks through all objects need not meet them."""
+    yield
+    captured.cache_clear()
+
+
 def matrix_flop(frame: pd.DataFrame) -> dict[tuple[str, str], float]:
     """Matrix FLOP of one step by layer and phase; a cell of an LSTM counts as the LSTM."""
     one = frame[frame["step"] == 0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,12 @@ def trained(callbacks: list[Any], **options: Any) -> tuple[list[str], list[Any],
     return losses.bits, [weight.tobytes() for weight in made.get_weights()], np.asarray(drawn)
 
 
+@functools.cache
+def plain(mode: str) -> tuple[list[str], list[Any], Any]:
+    """The same without hroof."""
+    return trained([], **MODES[mode])
+
+
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """Results go to a folder that nobody keeps; nothing stays attached."""
@@ -91,21 +98,20 @@ def roofline(skip: int = 3, steps: int = 2) -> Any:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_the_callback_changes_nothing(mode: str) -> None:
-    plain = trained([], **MODES[mode])
-    measured = roofline()
+    alone, measured = plain(mode), roofline()
     beside = trained([measured], **MODES[mode])
     assert measured.run.outcome.status is Status.COMPLETE
     assert measured.profile.launches["duration"].sum() > 0
-    assert beside[0] == plain[0]
-    assert beside[1] == plain[1]
-    assert (beside[2] == plain[2]).all()
+    assert beside[0] == alone[0]
+    assert beside[1] == alone[1]
+    assert (beside[2] == alone[2]).all()
 
 
 def test_nor_do_marks_for_a_tool_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = trained([], jit_compile=False)
+    alone = plain("graph")
     monkeypatch.setenv("HROOF", "marks")
-    beside = trained([roofline()], jit_compile=False)
-    assert beside[:2] == plain[:2]
+    beside = trained([roofline()], **MODES["graph"])
+    assert beside[:2] == alone[:2]
 
 
 def test_nor_does_a_region_that_begins_late() -> None:
