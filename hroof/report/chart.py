@@ -28,10 +28,10 @@ from hroof.report.charts.style import AS_PAPER, LIGHT, Style, style_of
 from hroof.report.charts.time_drawing import TimeArtists, TimeDrawing
 from hroof.report.charts.timed import compose_times
 from hroof.report.drawing import Drawing
-from hroof.report.look import printable, subtitle, told_apart
+from hroof.report.look import printable, seen, subtitle, told_apart
 from hroof.report.machine_drawing import MachineDrawing, SweepArtists, SweepDrawing
 from hroof.report.machine_scene import sweep_scene
-from hroof.report.scene import Scene, Spot, compose, spot
+from hroof.report.scene import Scene, Spot, compose
 from hroof.roofline import Point, points
 from hroof.units import MemoryLevel
 
@@ -95,8 +95,7 @@ def roofline(
         UsageError: There is no such style.
     """
     look = style_of(style)
-    spots = [p if isinstance(p, Spot) else spot(p) for p in points]
-    scene = compose(told_apart(spots), machine, levels)
+    scene = compose(told_apart(seen(points)), machine, levels)
     with styled(look):
         if ax is None:
             ax, strip = _own(scene, look)

@@ -10,8 +10,9 @@ from typing import Any, Protocol
 
 from hroof.kernels import Family
 from hroof.machine import Machine
-from hroof.report.labels import within
-from hroof.report.scene import NotDrawn, Scene, Spot
+from hroof.report.labels import KERNEL, labels, within
+from hroof.report.scene import NotDrawn, Scene, Spot, spot
+from hroof.roofline import Point
 from hroof.units import MemoryLevel, Phase, Source, si
 
 INK, MUTED, FAINT, GRID, PAPER = "#1f2937", "#4b5563", "#9ca3af", "#e5e7eb", "#ffffff"
@@ -160,6 +161,17 @@ def legend(scene: Scene) -> list[Key]:
     keys.append(Key(LEVELS_HEADING))
     keys += [_level(level, source) for level in scene.levels for source in _sources(scene, level)]
     return [*keys, *_sizes(scene.spots)]
+
+
+def seen(points: Sequence[Point | Spot]) -> list[Spot]:
+    """Points as a chart sees them; kernels have names that tell them apart, as in tables."""
+    keys = [{} if isinstance(one, Spot) else one.key for one in points]
+    short = labels(key[KERNEL] for key in keys if key.get(KERNEL) and not key.get("layer"))
+    spots = [one if isinstance(one, Spot) else spot(one) for one in points]
+    return [
+        replace(one, label=short[key[KERNEL]]) if key.get(KERNEL) in short else one
+        for one, key in zip(spots, keys, strict=True)
+    ]
 
 
 def told_apart(spots: Sequence[Spot]) -> list[Spot]:

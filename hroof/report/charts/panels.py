@@ -11,6 +11,7 @@ from hroof.machine import Machine
 from hroof.report.artists import Artists, Drawn
 from hroof.report.charts.style import LIGHT, Style
 from hroof.report.drawing import Drawing
+from hroof.report.labels import group_of
 from hroof.report.look import (
     MUTED,
     Key,
@@ -20,9 +21,11 @@ from hroof.report.look import (
     legend,
     printable,
     roof_keys,
+    seen,
     some,
+    told_apart,
 )
-from hroof.report.scene import NotDrawn, Scene, Spot, compose, spot
+from hroof.report.scene import NotDrawn, Scene, Spot, compose
 from hroof.roofline import Point
 from hroof.units import MemoryLevel, Phase, si
 
@@ -72,7 +75,7 @@ def split(
     machine: Machine | None,
     levels: Sequence[MemoryLevel] | None = None,
 ) -> Panels:
-    """Work out the panels; the colour is the layer group, since the phase is the panel.
+    """Work out the panels; the colour is the layer group or the kind of work, since the phase is the panel.
 
     Args:
         points: Groups of launches by phase and whatever else.
@@ -81,9 +84,10 @@ def split(
     """
     spots: dict[str, list[Spot]] = {}
     times: dict[Phase, float] = {}
-    for point in points:
+    regrouped = [_within_phase(one, p) for p, one in zip(points, seen(points), strict=True)]
+    for point, one in zip(points, told_apart(regrouped), strict=True):
         phase = point.key.get("phase", "")
-        spots.setdefault(phase, []).append(_by_layer(spot(point), point))
+        spots.setdefault(phase, []).append(one)
         if phase in PANELS and point.time > 0:
             times[Phase(phase)] = times.get(Phase(phase), 0.0) + point.time
     whole = compose([one for phase in PANELS for one in spots.get(phase, ())], machine, levels)
@@ -92,9 +96,10 @@ def split(
     return Panels(whole, _labelled(parts), times, others)
 
 
-def _by_layer(one: Spot, point: Point) -> Spot:
-    outermost = (point.key.get("layer") or "other").split(".", 1)[0]
-    return dataclasses.replace(one, group=outermost)
+def _within_phase(one: Spot, point: Point) -> Spot:
+    """A spot in the group that it has apart from its phase."""
+    rest = {key: value for key, value in point.key.items() if key != "phase"}
+    return dataclasses.replace(one, group=group_of(rest))
 
 
 def _part(whole: Scene, names: set[str]) -> Scene:

@@ -114,6 +114,26 @@ def test_colour_is_the_layer_group_since_the_panel_is_the_phase(drawn: PanelArti
     assert colours["enc"] != colours["head"]
 
 
+@pytest.mark.parametrize(
+    ("key", "groups"),
+    [
+        ({"block": "enc.0"}, {"enc.0"}),
+        ({"op": "aten::mm"}, {"GEMM"}),
+        ({"layer": ""}, {"other"}),
+        ({}, {"other"}),
+    ],
+)
+def test_colours_by_other_keys(key: dict[str, str], groups: set[str], small: Machine) -> None:
+    one = make_point("x", "forward", key={**key, "phase": "forward"})
+    assert {spot.group for spot in split([one], small).whole.spots} == groups
+
+
+def test_layers_of_one_model_are_told_apart(small: Machine) -> None:
+    made = [make_point("model.enc.0", "forward"), make_point("model.head", "backward")]
+    groups = {spot.group for spot in split(made, small).whole.spots}
+    assert groups == {"model.enc", "model.head"}
+
+
 def test_names_of_axes_and_roofs_are_written_once(drawn: PanelArtists) -> None:
     labels = [one.axes.get_ylabel() for one in drawn.panels.values()]
     assert labels == ["Performance [FLOP/s]", "", ""]

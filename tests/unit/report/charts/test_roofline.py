@@ -261,3 +261,21 @@ def test_a_run_as_the_user_chose(profile: Profile, machine: Machine) -> None:
     plain = draw(profile, machine, ("phase",), Choice(levels=(DRAM,)))
     assert isinstance(plain, Artists)
     assert set(plain.markers) == {DRAM}
+
+
+def test_kernels_of_one_name_are_told_apart(machine: Machine) -> None:
+    """Of the full names only the functor differs, which tables show, too."""
+    loop = "void at::native::vectorized_elementwise_kernel<4, at::native::{}<float>, Array>(int)"
+    rows = [
+        {"kernel": loop.format(functor), "duration": 1e-3 / (i + 1), "bytes_l1": 1e6 * 30**i,
+         "flop_nominal_vector_fp32": 1e6, "flop_least_vector_fp32": 1e6}
+        for i, functor in enumerate(("CUDAFunctor_add", "FillFunctor"))
+    ]  # fmt: skip
+    profile = Profile.from_rows(rows)
+    for kind in ("roofline", "time"):
+        artists = draw(profile, machine, ("kernel",), Choice(kind))
+        assert isinstance(artists, Artists | TimeArtists)
+        texts = [text.get_text() for text in artists.labels.values()]
+        assert len(texts) == 2
+        for functor in ("(CUDAFunctor_add)", "(FillFunctor)"):
+            assert any(functor in text for text in texts), texts
