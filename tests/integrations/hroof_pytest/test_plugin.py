@@ -81,8 +81,16 @@ def test_nothing_of_hroof_was_imported():
 """
 
 
-def inside(pytester: pytest.Pytester, source: str, *options: str) -> pytest.RunResult:
-    """Run a file of tests in a process of its own."""
+def inside(
+    pytester: pytest.Pytester, source: str, *options: str, framework: str = "pytest"
+) -> pytest.RunResult:
+    """Run a file of tests in a process of its own; some framework is installed there, or none.
+
+    ``framework`` stands for those that could train: the tests here need none.
+    """
+    if "hroof_check" in source or "mark.hroof" in source:
+        named = f"hroof_pytest.checker.FRAMEWORKS = ({framework!r},)"
+        pytester.makeconftest(f"import hroof_pytest.checker\n\n{named}\n")
     pytester.makepyfile(source)
     return pytester.runpytest_subprocess(*QUIET, *options)
 
@@ -139,8 +147,6 @@ def test_what_cannot_be_measured_is_skipped_and_says_so(
 
 
 def test_without_any_framework_tests_are_skipped_and_say_so(pytester: pytest.Pytester) -> None:
-    absent = "import hroof_pytest.checker\nhroof_pytest.checker.FRAMEWORKS = ('framework_x',)\n"
-    pytester.makeconftest(absent)
-    done = inside(pytester, SKIPPED, "-rs")
+    done = inside(pytester, SKIPPED, "-rs", framework="framework_x")
     done.assert_outcomes(skipped=2)
     done.stdout.fnmatch_lines(["SKIPPED*none of framework_x is installed"])
