@@ -56,10 +56,8 @@ class _Launches:
         begins[1:] = (names[1:] != names[:-1]).any(axis=1)
         number = np.cumsum(begins) - 1
         count = int(begins.sum())
-        return cls(
-            rows[begins], rows, number,
-            np.bincount(number, read[rows], count), np.bincount(number, written[rows], count),
-        )  # fmt: skip
+        sums = [np.bincount(number, of[rows], count).astype(np.float64) for of in (read, written)]
+        return cls(rows[begins], rows, number, *sums)
 
 
 def chains(run: Context, able: Flags, elementwise: Flags) -> Chains:
@@ -100,7 +98,7 @@ def _links(table: pd.DataFrame, ops: _Launches, able: Flags, elementwise: Flags)
     linked &= fits[1:] & fits[:-1] & (known[1:] | known[:-1])
     # A launch of unknown size may belong to its neighbour as well as not: such pairs count, without traffic.
     too_small = ops.read[1:] < _SAME_SIZE * ops.written[:-1]
-    return linked & ~too_small & ~(ops.written[:-1] == 0)
+    return np.asarray(linked & ~too_small & ~(ops.written[:-1] == 0), dtype=bool)
 
 
 def fused_time(point: Point, removed: float, launches: float) -> float:

@@ -48,7 +48,8 @@ def _moves_only(run: Context) -> Flags:
     """Rows that are known to compute nothing, without views, which move nothing either."""
     known = [run.column("bytes_read") + run.column("bytes_written")]
     moved = np.fmax.reduce([*known, *(run.column(bytes_column(level)) for level in MemoryLevel)])
-    return flop_known(run.launches) & ~has_work(run.launches) & ~(moved == 0)
+    still = moved == 0
+    return np.asarray(flop_known(run.launches) & ~has_work(run.launches) & ~still, dtype=bool)
 
 
 def _converts(run: Context) -> Flags:

@@ -38,7 +38,7 @@ def padding(run: Context) -> list[Finding]:
 def _flop(run: Context, convention: str) -> Floats:
     """Rows: matrix FLOP of floating formats."""
     columns = [run.column(f"flop_{convention}_{Pipe.MATRIX}_{q}") for q in Precision if q.is_float]
-    return np.nansum(columns, axis=0)
+    return np.asarray(np.nansum(columns, axis=0))
 
 
 def _wasted(run: Context, rows: Flags, waste: Floats) -> float:

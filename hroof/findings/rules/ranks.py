@@ -24,14 +24,14 @@ def imbalance(run: Context) -> list[Finding]:
     table = chosen.groupby(["step", "rank"], sort=True)["duration"].sum().unstack()
     if table.shape[1] < 2 or table.isna().to_numpy().any():
         return []
-    times = table.median(axis=0)
-    slowest, mean = int(times.idxmax()), float(times.mean())
-    often = float((table.idxmax(axis=1) == slowest).mean())
-    behind = float(times.max()) - mean
+    times = table.median(axis=0).to_numpy(dtype=np.float64)
+    place, most, mean = int(times.argmax()), float(times.max()), float(times.mean())
+    often = float((table.to_numpy(dtype=np.float64).argmax(axis=1) == place).mean())
+    behind = most - mean
     if not mean > 0 or behind < IMBALANCE * mean or often <= MOST_STEPS:
         return []
     title = (
-        f"Rank {slowest} computes {si(float(times.max()), 's')}{run.per}, {number(float(times.max()) / mean, 3)} times "
+        f"Rank {table.columns[place]} computes {si(most, 's')}{run.per}, {number(most / mean, 3)} times "
         f"the mean of {len(times)} ranks: the others wait for it."
     )
     return [run.finding(

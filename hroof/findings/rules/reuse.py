@@ -102,7 +102,7 @@ def _again(run: Context, calls: Floats) -> Flags:
     counted = np.asarray(run.launches["source_l1"] == Source.COUNTER.value, dtype=bool)
     operands = run.column("bytes_read") + run.column("bytes_written")
     far = np.fmax.reduce([run.column(bytes_column(level)) for level in MemoryLevel][1:])
-    return counted | (calls > _ONCE) | (far > NO_REUSE * operands)
+    return np.asarray(counted | (calls > _ONCE) | (far > NO_REUSE * operands), dtype=bool)
 
 
 def _kept(run: Context, rows: Flags, calls: Floats) -> float:
