@@ -25,13 +25,18 @@ CONSTRAINTS = ROOT / "constraints.txt"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 _KERAS = ("keras", "tensorflow-cpu")
 KERAS_TESTS = "tests/integrations/hroof_keras"
-KERAS_ROOMS = [f"{KERAS_TESTS}/{room}" for room in ("graph", "scopes")]
+KERAS_GRAPHS = [f"{KERAS_TESTS}/{room}" for room in ("graph", "scopes")]
+KERAS_WHOLE = [f"{KERAS_TESTS}/whole"]
 PARTS = {
-    "keras": [KERAS_TESTS, *(f"--ignore={room}" for room in KERAS_ROOMS)],
     "others": [f"--ignore={KERAS_TESTS}"],
-    "keras-rooms": KERAS_ROOMS,
+    "keras": [KERAS_TESTS, *(f"--ignore={room}" for room in (*KERAS_GRAPHS, *KERAS_WHOLE))],
+    "keras-whole": KERAS_WHOLE,
+    "keras-graphs": KERAS_GRAPHS,
 }
-"""Arguments of pytest, the longest part first. Models of one part are no part of the programs of another."""
+"""Arguments of pytest, the longest part first.
+
+Models and compiled programs of one part are not looked through by the regions of another.
+"""
 BIN = ROOT / ".nox" / "dev" / ("Scripts" if os.name == "nt" else "bin")
 
 nox.needs_version = ">=2025.2.9"

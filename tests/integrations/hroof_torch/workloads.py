@@ -150,12 +150,6 @@ def make_cnn() -> Callable[..., Workload]:
 
 
 @pytest.fixture
-def gpt_workload() -> Workload:
-    """The GPT, ready to step."""
-    return gpt()
-
-
-@pytest.fixture
 def cnn_workload() -> Workload:
     """The CNN, ready to step."""
     return cnn()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +23,7 @@ from hroof.units import Phase, Pipe, Precision, Source
 from hroof_torch import private
 from hroof_torch.capturing.recounting import Recounting
 from hroof_torch.profiling.events import Event
+from tests.integrations.hroof_torch import workloads
 
 pytestmark = pytest.mark.usefixtures("only_optimizers_of_this_test")
 
@@ -87,15 +89,18 @@ def cnn_truth() -> dict[tuple[str, str], int]:
     return truth
 
 
+@functools.cache
+def measured(name: str) -> Region:
+    """Two steps of a workload, measured once for all tests."""
+    return measure({"gpt": workloads.gpt, "cnn": workloads.cnn}[name]().step)
+
+
 @pytest.mark.parametrize(
     ("name", "truth", "total"),
     [("gpt", gpt_truth(), 22_779_265_024), ("cnn", cnn_truth(), 5_664_768_000)],
 )
-def test_flop_by_layer_and_phase(
-    name: str, truth: dict[tuple[str, str], int], total: int, request: pytest.FixtureRequest
-) -> None:
-    workload = request.getfixturevalue(f"{name}_workload")
-    frame = launches(measure(workload.step))
+def test_flop_by_layer_and_phase(name: str, truth: dict[tuple[str, str], int], total: int) -> None:
+    frame = launches(measured(name))
     assert sum(truth.values()) == total
     for _, step in frame.groupby("step"):
         found = step.groupby(["layer", "phase"], observed=True).matrix.sum()
@@ -104,8 +109,8 @@ def test_flop_by_layer_and_phase(
     assert set(frame.step) == {0, 1}
 
 
-def test_work_per_element_stands_apart(cnn_workload: Any) -> None:
-    frame = launches(measure(cnn_workload.step))
+def test_work_per_element_stands_apart() -> None:
+    frame = launches(measured("cnn"))
     relu = frame[(frame.step == 0) & (frame.layer == "stem.2") & (frame.phase == "forward")]
     assert relu.vector.sum() == 16 * 32 * 64 * 64
     assert relu.matrix.sum() == 0
@@ -114,8 +119,8 @@ def test_work_per_element_stands_apart(cnn_workload: Any) -> None:
     assert set(matrix.source_flop) == {"counted"}
 
 
-def test_times_have_a_step_a_phase_and_a_layer(gpt_workload: Any) -> None:
-    frame = launches(measure(gpt_workload.step))
+def test_times_have_a_step_a_phase_and_a_layer() -> None:
+    frame = launches(measured("gpt"))
     named = frame[frame.phase.isin(["forward", "backward", "optimizer"])]
     time = named.duration.sum()
     assert named[named.layer.notna()].duration.sum() >= 0.99 * time
