@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hroof.kernels import family, op_family
 from hroof.machine import Ceiling, Machine
 from hroof.report import cells
-from hroof.report.labels import KERNEL, labels
+from hroof.report.labels import KERNEL, group_of, labels
 from hroof.report.look import printable
+from hroof.report.scene import SOLID
 from hroof.roofline import Point, captured, points
+from hroof.roofline.grouping import group
 from hroof.units import MemoryLevel, Phase
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ MAX_LAYERS = 300
 """Layers whose ops are looked up; the others, the shortest, stay closed."""
 MAX_NAME = 300
 """Characters of a name in the page; the data below it have the whole one."""
+
+MAX_LABEL = 80
+"""Characters of what a kernel is called in the chart and in the tree."""
 
 _DIGITS = 5
 _LEAF = ("layer", "phase", "op", "kernel")
@@ -76,7 +80,7 @@ def view(
         its columns as lists of equal length; columns of nothing are left out.
     """
     book = _Book(tuple(cells.levels_of(rows)))
-    leaves = _leaves(profile, machine, rows) if tuple(by) == ("layer",) else []
+    leaves, left = _leaves(profile, machine, rows) if tuple(by) == ("layer",) else ([], 0)
     row_of = {tuple(row.key.values()): index for index, row in enumerate(rows[:MAX_ROWS])}
     drawn = _table(spots[:MAX_POINTS], book)
     drawn["group"] = [book.names.of(clipped(group_of(one.key))) for one in spots[:MAX_POINTS]]
@@ -84,7 +88,7 @@ def view(
     tables = {
         "rows": _table(rows[:MAX_ROWS], book) | _types(profile, by, rows[:MAX_ROWS], book),
         "points": drawn,
-        "leaves": _table(leaves[:MAX_LEAVES], book),
+        "leaves": _table(leaves, book),
     }
     return tables | {
         "by": list(by),
@@ -96,9 +100,9 @@ def view(
         "left": {
             "rows": max(len(rows) - MAX_ROWS, 0),
             "points": max(len(spots) - MAX_POINTS, 0),
-            "leaves": max(len(leaves) - MAX_LEAVES, 0),
+            "leaves": left,
         },
-        "labels": _labels([*rows[:MAX_ROWS], *leaves[:MAX_LEAVES]], book),
+        "labels": _labels([*rows[:MAX_ROWS], *leaves], book),
         "names": book.names.texts,
         "bounds": book.bounds.texts,
         "notes": book.notes.texts,
@@ -107,24 +111,13 @@ def view(
     }
 
 
-def group_of(key: Mapping[str, str]) -> str:
-    """What gives a point its colour: its phase, else what its kernel or op does, else its outermost layer."""
-    if "phase" in key:
-        return key["phase"]
-    if "kernel" in key:
-        return str(family(key["kernel"]))
-    if "op" in key:
-        return str(op_family(key["op"]))
-    return key.get("layer", "all").split(".", 1)[0]
-
-
 def _labels(found: Sequence[Point], book: _Book) -> list[tuple[int, str]]:
-    """Short names of kernels, each with the place of the full one."""
+    """Short names of kernels, each with the place of the full one; of a few that only C++ tells apart, both ends."""
     short = labels(point.key[KERNEL] for point in found if KERNEL in point.key)
     return [
-        (book.names.of(clipped(name)), clipped(label))
+        (book.names.of(clipped(name)), clipped(label, MAX_LABEL))
         for name, label in short.items()
-        if label != name
+        if label != name or len(name) > MAX_LABEL
     ]
 
 
@@ -148,28 +141,33 @@ def _ceiling(ceiling: Ceiling) -> dict[str, Any]:
     return {
         "rate": _short(ceiling.rate),
         "how": ceiling.how,
+        "solid": ceiling.how in SOLID,
         "spread": _short(ceiling.spread),
         "kernel": clipped(ceiling.kernel),
     }
 
 
-def clipped(name: str) -> str:
+def clipped(name: str, most: int = MAX_NAME) -> str:
     """A name without control characters; ``…`` stands for the middle of a very long one."""
-    half = MAX_NAME // 2
-    return printable(name if len(name) <= MAX_NAME else f"{name[:half]}…{name[1 - half :]}")
+    half = most // 2
+    return printable(name if len(name) <= most else f"{name[:half]}…{name[1 - half :]}")
 
 
-def _leaves(profile: Profile, machine: Machine | None, rows: Sequence[Point]) -> list[Point]:
-    """The ops and kernels of the longest layers, longest first."""
+def _leaves(
+    profile: Profile, machine: Machine | None, rows: Sequence[Point]
+) -> tuple[list[Point], int]:
+    """The ops and kernels of the longest layers, longest first, and how many more there are."""
     if not rows:
-        return []
+        return [], 0
     launches = captured(profile.launches)
     if len(rows) > MAX_LAYERS:
         kept = [row.key["layer"] for row in rows[:MAX_LAYERS]]
         # Work of no layer at all is a row as well, under a name that the table does not hold.
         launches = launches[launches["layer"].isin(kept)]
     keys = _LEAF if launches["kernel"].notna().any() else _LEAF[:-1]
-    return points(profile.replace(launches=launches), machine, keys)
+    part = profile.replace(launches=launches)
+    found = points(part, machine, keys, most=MAX_LEAVES)
+    return found, len(group(captured(part.launches), keys).keys) - len(found)
 
 
 def _types(

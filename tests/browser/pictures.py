@@ -1,6 +1,6 @@
 """Draws the pictures of the page that stand in the README and in docs, from three real runs.
 
-Run it with: python tests/browser/pictures.py [--paper FOLDER] [OUT]
+Run it with: python tests/browser/pictures.py [--paper FOLDER] [--gpt RUN] [--cnn RUN] [OUT]
 
 FOLDER is that of examples/paper; without it there is no picture of the paper's data. Needs PyTorch and Chromium.
 """
@@ -28,18 +28,31 @@ CONFIGURATION = {
     "PT-fp32-O1-Adam-bw": "backward",
     "PT-fp32-O1-Adam-opt": "optimizer",
 }
+TITLES = {"gpt": "A small transformer", "cnn": "A small convolutional net"}
 UNITS = {"tensor": "matrix_fp16", "fp16": "vector_fp16", "fp32": "vector_fp32"}
 
 
-def trained(name: str, folder: Path) -> str:
-    """The page of one of the two workloads of the tests, trained here for a few steps."""
+def trained(name: str, saved: Path | None) -> str:
+    """The page of one of the two workloads of the tests: of a saved run of it, else trained here."""
     import hroof
 
-    workload = getattr(importlib.import_module("tests.integrations.hroof_torch.workloads"), name)()
-    with hroof.region(name, skip=3, steps=3, out=folder / name, show=False) as run:
-        for _ in range(8):
-            workload.step()
-    return render(run.profile, run.machine())
+    if saved is not None:
+        profile, machine = Profile.load(saved), Machine.load(saved / "machine.json")
+    else:
+        workload = getattr(
+            importlib.import_module("tests.integrations.hroof_torch.workloads"), name
+        )()
+        with (
+            tempfile.TemporaryDirectory() as out,
+            hroof.region(TITLES[name], skip=3, steps=3, out=f"{out}/run", show=False) as run,
+        ):
+            for _ in range(8):
+                workload.step()
+        profile, known = run.profile, run.machine()
+        assert known is not None
+        machine = known
+    said = {"name": TITLES[name], "program": ["python", "train.py"]}
+    return render(profile.replace(run=profile.run | said), machine)
 
 
 def v100() -> Machine:
@@ -87,7 +100,7 @@ def paper(folder: Path) -> str:
 
 
 def take(pages: dict[str, str], out: Path) -> list[Path]:
-    """A picture of the head of each page, its chart included, and of one chart in the dark."""
+    """A picture of the head of each page, and of each chart in the dark with the numbers of its longest point."""
     found, taken = chromium.program(), []
     if found is None:
         raise SystemExit("There is no Chromium on PATH, and HROOF_CHROMIUM names none.")
@@ -95,27 +108,42 @@ def take(pages: dict[str, str], out: Path) -> list[Path]:
         for name, text in pages.items():
             written = Path(folder) / f"{name}.html"
             written.write_text(text, encoding="utf-8")
-            page = make(width=1280, height=1500).open(written.as_uri())
+            page = make(width=1280, height=1480).open(written.as_uri())
             taken.append(page.picture(out / f"page-{name}.png"))
             page.media(prefers_color_scheme="dark")
-            page.hover("#chart .marker")
-            taken.append(page.picture(out / f"roofline-{name}-dark.png", "#roofline"))
+            page.run("document.querySelector('svg.plot').focus()")
+            page.press("ArrowDown")
+            taken.append(page.picture(out / f"roofline-{name}.png", "#roofline"))
             page.close()
+    for path in taken:
+        smaller(path)
     return taken
+
+
+def smaller(path: Path) -> None:
+    """The same picture in a palette: drawings have few colours."""
+    from PIL import Image  # comes with matplotlib
+
+    with Image.open(path) as picture:
+        few = picture.convert("RGB").quantize(
+            256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
+        )
+    few.save(path, optimize=True)
 
 
 def main() -> None:
     """Train, render, take pictures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--paper", type=Path, help="the folder of examples/paper")
+    for name in TITLES:
+        parser.add_argument(f"--{name}", type=Path, help="a saved run of it, with its machine.json")
     parser.add_argument("out", type=Path, nargs="?", default=ROOT / "docs")
     arguments = parser.parse_args()
     arguments.out.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
-        pages = {
-            "transformer": trained("gpt", Path(folder)),
-            "convolutions": trained("cnn", Path(folder)),
-        }
+    pages = {
+        "transformer": trained("gpt", arguments.gpt),
+        "convolutions": trained("cnn", arguments.cnn),
+    }
     if arguments.paper is not None:
         pages["paper"] = paper(arguments.paper)
     for path in take(pages, arguments.out):

@@ -98,10 +98,10 @@ def test_markers_have_the_area_of_their_time(page: Page) -> None:
 def test_roofs_are_solid_where_measured_and_dashed_where_read_in_a_data_sheet(page: Page) -> None:
     names = page.texts("#chart .roof-name")
     assert {"L1 300 GB/s", "DRAM 20.0 GB/s", "matrix FP32 120 GFLOP/s"} <= set(names)
-    assert page.count("#chart .roof.measured") == 4
-    assert page.count("#chart .roof.datasheet") == 1
+    assert page.count("#chart .roof.solid") == 4
+    assert page.count("#chart .roof.dashed") == 1
     dashes = page.run(
-        "getComputedStyle(document.querySelector('#chart .roof.datasheet')).strokeDasharray"
+        "getComputedStyle(document.querySelector('#chart .roof.dashed')).strokeDasharray"
     )
     assert dashes != "none"
 

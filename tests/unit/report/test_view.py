@@ -12,7 +12,7 @@ import pytest
 from hroof.machine import Ceiling, Machine
 from hroof.profile import Profile
 from hroof.report import view as module
-from hroof.report.view import MAX_NAME, clipped, group_of, roofs, view
+from hroof.report.view import MAX_NAME, clipped, roofs, view
 from hroof.roofline import Point, points
 from hroof.units import MemoryLevel, Pipe, Precision
 
@@ -110,6 +110,17 @@ def test_leaves_are_kernels_where_there_are_any(profile: Profile, machine: Machi
     assert short["mm_kernel<4>(int)"] == "mm_kernel"
 
 
+def test_kernels_that_only_arguments_tell_apart_keep_both_ends(
+    profile: Profile, machine: Machine
+) -> None:
+    long = [f"void gemm<{'float, ' * 20}{n}>(int)" for n in (4, 8)]
+    launches = profile.launches.assign(kernel=[long[i % 2] for i in range(len(profile.launches))])
+    seen = made(Profile.from_rows(launches), machine, ("kernel",))
+    called = {label for _, label in seen["labels"]}
+    assert {len(label) for label in called} == {80}
+    assert {label[-8:] for label in called} == {" 4>(int)", " 8>(int)"}
+
+
 def test_layers_have_their_types(seen: Any) -> None:
     types = [None if i is None else seen["names"][i] for i in seen["rows"]["type"]]
     by_layer = dict(zip(names(seen, "rows", "layer"), types, strict=True))
@@ -160,7 +171,7 @@ def test_roofs_come_from_the_cores_outwards_then_peaks(machine: Machine) -> None
     assert found[0]["level"] == "l1"
     assert found[3] == {
         "pipe": "matrix", "precision": "fp32", "name": "matrix FP32", "rate": 100e9,
-        "how": "framework-reachable", "spread": 0.03, "kernel": "mm 1024",
+        "how": "framework-reachable", "solid": True, "spread": 0.03, "kernel": "mm 1024",
     }  # fmt: skip
 
 
@@ -191,19 +202,12 @@ def test_names_are_printable(char: str) -> None:
     assert clipped(f"a{char}b") == "a\ufffdb"
 
 
-@pytest.mark.parametrize(
-    ("key", "group"),
-    [
-        ({"layer": "blocks.0.attn", "phase": "backward"}, "backward"),
-        ({"layer": "blocks.0.attn"}, "blocks"),
-        ({"op": "aten::copy_"}, "copy, cast, fill"),
-        ({"kernel": "volta_sgemm_128x64_nn", "op": "aten::mm"}, "GEMM"),
-        ({"rank": "0"}, "all"),
-        ({}, "all"),
-    ],
-)
-def test_what_gives_the_colour(key: dict[str, str], group: str) -> None:
-    assert group_of(key).lower() == group.lower()
+def test_groups_give_points_their_colours(seen: Any, profile: Profile, machine: Machine) -> None:
+    groups = [seen["names"][place] for place in seen["points"]["group"]]
+    assert groups == names(seen, "points", "phase")
+    kinds = made(profile, machine, ("op",))
+    by_op = dict(zip(names(kinds, "points", "op"), kinds["points"]["group"], strict=True))
+    assert kinds["names"][by_op["copy"]] == "copy, cast, fill"
 
 
 # Size

@@ -101,7 +101,7 @@ const zones = () => {
   return group;
 };
 
-const roofClass = (roof) => `roof ${roof.how === "datasheet" ? "datasheet" : "measured"}`;
+const roofClass = (roof) => `roof ${roof.solid ? "solid" : "dashed"}`;
 
 const slopedRoof = (roof, top) => {
   const end = Math.min(top ? top / roof.rate : limits.x1, limits.x1);

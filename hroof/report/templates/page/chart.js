@@ -58,11 +58,14 @@ const roofNames = () =>
     return [right - 6.8 * name.textContent.length, y - 12, right, y + 4];
   });
 
-// Names of the longest points, each at the first of some places where it covers no other name.
+// Names of the longest groups, each at the first of some places where it covers no other name.
 const labels = (shown) => {
   const taken = roofNames();
   const group = draw("g", { class: "labels" });
-  const chosen = shown.filter(isPicked).slice(0, LABELS);
+  const called = (point) => point.key.layer || nameOf(point);
+  // A layer that has several points is named at its longest one.
+  const firsts = new Map(shown.filter(isPicked).map((point) => [called(point), point]).reverse());
+  const chosen = shown.filter((point) => firsts.get(called(point)) === point).slice(0, LABELS);
   for (const point of chosen) {
     const name = Object.entries(point.key).find(([key]) => key !== "phase");
     const text = name ? shortened(labelOf(...name), 28) : groupOf(point);

@@ -74,8 +74,8 @@ const isolation = () => {
 const rowName = (point) => view.by.map((key) => labelOf(key, point.key[key])).join(" · ") || "all";
 
 const HELP = `Shape: memory level. Colour: ${byPhase ? "phase" : "group"}. Area: time. ` + "A line joins the levels of one group: the " +
-  "farther apart, the more a cache is reused. Open markers: predicted bytes. Solid roofs: measured, dashed: " +
-  "data sheet. ⚠ above a roof: a ceiling, a count or a time is wrong.";
+  "farther apart, the more a cache is reused. Open markers: predicted bytes. Solid roofs: measured here; dashed: " +
+  "from a data sheet, a clock or by hand. ⚠ above a roof: a ceiling, a count or a time is wrong.";
 
 const makeControls = () => {
   const bar = make("div", { class: "controls" });
