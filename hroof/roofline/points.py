@@ -45,7 +45,11 @@ _FEW_OP, _SMALL_OP_SHARE = 1e3, 1e-3
 
 @remembered
 def points(
-    profile: Profile, machine: Machine | None = None, by: Sequence[str] = ("layer",)
+    profile: Profile,
+    machine: Machine | None = None,
+    by: Sequence[str] = ("layer",),
+    *,
+    most: int | None = None,
 ) -> list[Point]:
     """Place groups of launches on the Roofline of a machine.
 
@@ -60,6 +64,7 @@ def points(
         profile: What was collected.
         machine: Its ceilings; without them every bound is missing.
         by: Grouping keys: see ``hroof.roofline.grouping.group``.
+        most: Only so many points, those of the most time; None: all.
 
     Returns:
         Points by falling time, then by key.
@@ -73,8 +78,9 @@ def points(
         return []
     machine = machine or NOTHING
     table = _Table.build(launches, group(launches, by), machine)
-    keys = (dict(zip(by, key, strict=True)) for key in table.groups.keys)
-    return sorted((table.point(i, key) for i, key in enumerate(keys)), key=_order)
+    keys, times = table.groups.keys, table.time
+    ranked = sorted(range(len(keys)), key=lambda i: (-times[i] if times[i] > 0 else 0.0, keys[i]))
+    return [table.point(i, dict(zip(by, keys[i], strict=True))) for i in ranked[:most]]
 
 
 @remembered
@@ -94,10 +100,6 @@ def select(profile: Profile, machine: Machine | None, rows: Flags) -> Point | No
         return None
     groups = by_code(launches, (~rows).astype(np.int64), ((), ("others",))[: 2 - int(rows.all())])
     return _Table.build(launches, groups.only(rows), machine or NOTHING).point(0, {})
-
-
-def _order(point: Point) -> tuple[float, tuple[str, ...]]:
-    return (-point.time if point.time > 0 else 0.0, tuple(point.key.values()))
 
 
 @dataclass(frozen=True)
