@@ -19,13 +19,15 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """What imports have made lives on: who looks through all objects, or collects garbage, need not look at it.
 
-    Regions look for models and functions among all objects, of which a framework alone makes some 300,000.
+    Regions look for models and functions among all objects, of which a framework alone makes some 300,000. Where speed
+    is measured they do so as in any program.
     """
-    gc.collect()
-    gc.freeze()
+    if not any(item.get_closest_marker("perf") for item in session.items):
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture(autouse=True)
