@@ -28,10 +28,10 @@ from hroof.report.charts.style import AS_PAPER, LIGHT, Style, style_of
 from hroof.report.charts.time_drawing import TimeArtists, TimeDrawing
 from hroof.report.charts.timed import compose_times
 from hroof.report.drawing import Drawing
-from hroof.report.look import printable, seen, subtitle, told_apart
+from hroof.report.look import printable, subtitle, told_apart
 from hroof.report.machine_drawing import MachineDrawing, SweepArtists, SweepDrawing
 from hroof.report.machine_scene import sweep_scene
-from hroof.report.scene import Scene, Spot, compose
+from hroof.report.scene import Scene, Spot, compose, spot
 from hroof.roofline import Point, points
 from hroof.units import MemoryLevel
 
@@ -95,7 +95,8 @@ def roofline(
         UsageError: There is no such style.
     """
     look = style_of(style)
-    scene = compose(told_apart(seen(points)), machine, levels)
+    spots = [one if isinstance(one, Spot) else spot(one) for one in points]
+    scene = compose(told_apart(spots), machine, levels)
     with styled(look):
         if ax is None:
             ax, strip = _own(scene, look)
@@ -131,7 +132,7 @@ def times(
     """
     look = style_of(Choice(TIME, style).style)
     with styled(look):
-        axes = axes_at(new_figure(13.6, 7.6, look), 0.95, 1.25, 8.0, 5.2) if ax is None else ax
+        axes = axes_at(new_figure(14.2, 7.6, look), 0.95, 1.25, 8.0, 5.2) if ax is None else ax
         drawing = TimeDrawing(compose_times(points, machine, levels), axes, renderer_of(axes), look)
         return drawing.draw(title or "Time-based Roofline", subtitle(machine))
 

@@ -15,12 +15,12 @@ _OTHER = "other"
 
 def labels(kernels: Iterable[str]) -> dict[str, str]:
     """A telling name of each kernel if no other of them has the same; else the whole name."""
-    short = {name: _label(name) for name in kernels}
+    short = {name: telling(name) for name in kernels}
     times = Counter(short.values())
     return {name: text if times[text] == 1 else name for name, text in short.items()}
 
 
-def _label(name: str) -> str:
+def telling(name: str) -> str:
     """``vectorized_elementwise_kernel (FillFunctor)``; without the bracket where the name says it all."""
     operation = operation_name(name)
     return f"{display_name(name)} ({operation})" if operation else display_name(name) or name
@@ -39,8 +39,7 @@ def labelled(points: Sequence[Point]) -> list[Point]:
 
 def label_of(key: Mapping[str, str]) -> str:
     """What a chart calls a point of these grouping keys: its layer, kernel or op, else its first key."""
-    kernel = key.get(KERNEL) or ""
-    named = key.get("layer") or display_name(kernel) or kernel or key.get("op")
+    named = key.get("layer") or telling(key.get(KERNEL) or "") or key.get("op")
     return named or next((value for value in key.values() if value), "")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,9 +11,8 @@ from typing import Any, Protocol
 
 from hroof.kernels import Family
 from hroof.machine import Machine
-from hroof.report.labels import KERNEL, labels, within
-from hroof.report.scene import NotDrawn, Scene, Spot, spot
-from hroof.roofline import Point
+from hroof.report.labels import telling, within
+from hroof.report.scene import NotDrawn, Scene, Spot
 from hroof.units import MemoryLevel, Phase, Source, si
 
 INK, MUTED, FAINT, GRID, PAPER = "#1f2937", "#4b5563", "#9ca3af", "#e5e7eb", "#ffffff"
@@ -35,6 +35,7 @@ _LARGEST, _SMALLEST, _SAME, _NAMED = 320.0, 16.0, 64.0, 100.0
 MARKED_AREA = 22.0
 """Area in points² from which on a marker has room for a sign."""
 _NAMES, _LINES, _WIDTH, _LABEL = 5, 5, 175, 30
+_SIGNATURE = re.compile(r"(?:void [^\n]+|[^\n]+::[^\n]+)[>)]")
 _GREY = PHASE_COLOURS[Phase.OTHER.value]
 _PALETTE = [*list(PHASE_COLOURS.values())[:5], "#56b4e9", "#a6761d"]
 _SOURCES = {
@@ -163,17 +164,6 @@ def legend(scene: Scene) -> list[Key]:
     return [*keys, *_sizes(scene.spots)]
 
 
-def seen(points: Sequence[Point | Spot]) -> list[Spot]:
-    """Points as a chart sees them; kernels have names that tell them apart, as in tables."""
-    keys = [{} if isinstance(one, Spot) else one.key for one in points]
-    short = labels(key[KERNEL] for key in keys if key.get(KERNEL) and not key.get("layer"))
-    spots = [one if isinstance(one, Spot) else spot(one) for one in points]
-    return [
-        replace(one, label=short[key[KERNEL]]) if key.get(KERNEL) in short else one
-        for one, key in zip(spots, keys, strict=True)
-    ]
-
-
 def told_apart(spots: Sequence[Spot]) -> list[Spot]:
     """Spots whose colours say something: where all lie in one outermost layer, the groups are those within it."""
     (group, *others) = dict.fromkeys(one.group for one in spots) or ("",)
@@ -288,5 +278,11 @@ def _by_reason(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 def some(names: Sequence[str]) -> str:
     """The first few names, and how many more there are."""
-    shown = ", ".join(short(name, 40) for name in names[:_NAMES])
+    shown = ", ".join(short(_said(name), 40) for name in names[:_NAMES])
     return shown if len(names) <= _NAMES else f"{shown} and {len(names) - _NAMES} more"
+
+
+def _said(name: str) -> str:
+    """A name in a sentence: of the signature of a kernel what tells, not its last argument."""
+    parts = name.split(" · ")
+    return " · ".join(telling(part) if _SIGNATURE.fullmatch(part) else part for part in parts)

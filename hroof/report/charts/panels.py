@@ -21,11 +21,10 @@ from hroof.report.look import (
     legend,
     printable,
     roof_keys,
-    seen,
     some,
     told_apart,
 )
-from hroof.report.scene import NotDrawn, Scene, Spot, compose
+from hroof.report.scene import NotDrawn, Scene, Spot, compose, spot
 from hroof.roofline import Point
 from hroof.units import MemoryLevel, Phase, si
 
@@ -84,7 +83,7 @@ def split(
     """
     spots: dict[str, list[Spot]] = {}
     times: dict[Phase, float] = {}
-    regrouped = [_within_phase(one, p) for p, one in zip(points, seen(points), strict=True)]
+    regrouped = [_within_phase(point) for point in points]
     for point, one in zip(points, told_apart(regrouped), strict=True):
         phase = point.key.get("phase", "")
         spots.setdefault(phase, []).append(one)
@@ -96,10 +95,10 @@ def split(
     return Panels(whole, _labelled(parts), times, others)
 
 
-def _within_phase(one: Spot, point: Point) -> Spot:
-    """A spot in the group that it has apart from its phase."""
+def _within_phase(point: Point) -> Spot:
+    """A point in the group that it has apart from its phase."""
     rest = {key: value for key, value in point.key.items() if key != "phase"}
-    return dataclasses.replace(one, group=group_of(rest))
+    return dataclasses.replace(spot(point), group=group_of(rest))
 
 
 def _part(whole: Scene, names: set[str]) -> Scene:

@@ -167,7 +167,7 @@ class TimeDrawing(Canvas):
         return found
 
     def _as_seconds(self, axis: Any, ticked: Any) -> Any:
-        ticked.set_major_formatter(si_tick)
+        ticked.set_major_formatter(_seconds)
         ticked.set_minor_formatter("")
         axis.tick_params(labelsize=8, which="both", color=self.shade(FAINT))
         axis.spines[:].set_color(self.shade(FAINT))
@@ -356,18 +356,22 @@ class TimeDrawing(Canvas):
     def _caption(self) -> str:
         scene = self.scene
         parts = []
-        bound = [one for one in scene.spots if one.bound == "launch"]
-        if bound:
-            parts.append(_named("Their launches alone take longer than their work", bound))
-        partial = [one for one in scene.spots if one.partial]
-        if partial:
-            parts.append(_named("FLOP or bytes known for a part of the time only", partial))
-        mixed = [one for one in scene.spots if one.mixed]
-        if mixed:
-            parts.append(_named("Of several units, so with a balance of their own", mixed))
         if scene.level is not None and scene.spots:
             kinds = sorted({str(one.source) for one in scene.spots})
             parts.append(f"Bytes at {scene.level.label}: {', '.join(kinds)}.")
+        for said, found in (
+            ("Their launches alone take longer than their work", _launch_bound(scene)),
+            (
+                "FLOP or bytes known for a part of the time only",
+                [s for s in scene.spots if s.partial],
+            ),
+        ):
+            if found:
+                parts.append(f"{said}: {some([one.name for one in found])}.")
+        mixed = sum(one.mixed for one in scene.spots)
+        if mixed:
+            whole = f"{mixed} of {len(scene.spots)} groups use several units"
+            parts[0:1] = [f"{parts[0]} {whole}: each has a balance of its own."]
         text = caption_of(scene.not_drawn, scene.above, parts)
         self.note(text)
         return text
@@ -378,5 +382,10 @@ def _per(rate: float) -> tuple[Any, Any]:
     return (lambda amount: amount / rate), (lambda seconds: seconds * rate)
 
 
-def _named(what: str, spots: list[Timed]) -> str:
-    return f"{what}: {some([one.name for one in spots])}."
+def _launch_bound(scene: TimeScene) -> list[Timed]:
+    return [one for one in scene.spots if one.bound == "launch"]
+
+
+def _seconds(value: float, position: float | None) -> str:
+    """A time as a power of ten; below a nanosecond without a prefix."""
+    return si_tick(value, position) if value > 0.9e-9 else f"{value:.0e}"

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from hroof.machine import Machine
-from hroof.report.look import seen
 from hroof.report.scene import MAX_SPOTS, SOLID, NotDrawn, drawable, spot
 from hroof.roofline import Pair, Point
 from hroof.units import MemoryLevel, Pipe, Source, si
@@ -183,14 +182,7 @@ def compose_times(
     """
     wanted = list(MemoryLevel) if levels is None else [MemoryLevel(one) for one in levels]
     order = sorted(points, key=lambda p: (-p.time if p.time > 0 else 0.0, *p.key.values()))
-    labels = [one.label for one in seen(order)]
-    by_level = {
-        level: [
-            replace(timed(point, machine, level), label=label)
-            for point, label in zip(order, labels, strict=True)
-        ]
-        for level in wanted
-    }
+    by_level = {level: [timed(point, machine, level) for point in order] for level in wanted}
     level = _level(by_level)
     found = by_level[level]
     drawn = [one for one in found if not one.missing]

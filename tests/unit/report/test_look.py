@@ -233,3 +233,11 @@ def test_layers_of_one_model_are_told_apart_within_it() -> None:
 )
 def test_other_groups_stay(made: list[Spot]) -> None:
     assert told_apart(made) == made
+
+
+def test_a_kernel_is_said_by_what_tells() -> None:
+    loop = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, Array>(int)"
+    left = [NotDrawn(f"{loop} · forward", (), "0 FLOP"), NotDrawn("fc (no bias)", (), "0 FLOP")]
+    text = caption_of(left, {})
+    assert "mentwise_kernel (FillFunctor) · forward" in text
+    assert text.endswith("fc (no bias).")

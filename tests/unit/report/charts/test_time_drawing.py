@@ -229,3 +229,18 @@ def test_on_axes_that_the_user_made(small: Machine) -> None:
 def test_labels_say_how_many_times_slower_than_the_bound(both: TimeArtists) -> None:
     texts = {name: text.get_text() for name, text in both.labels.items()}
     assert texts == {"fc · forward": "fc  4.0×", "adam · optimizer": "adam  1.0×"}
+
+
+def test_work_of_several_units_has_a_balance_of_its_own(small: Machine) -> None:
+    both = {M32: 1e9, V32: 2e8}
+    made = [make_point("mixed", flop=both, least_flop=both), make_point("pure")]
+    assert times(made, small).caption.split("\n")[0] == (
+        "Bytes at DRAM: counter. 1 of 2 groups use several units: each has a balance of its own."
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "tick"), [(1e-14, "1e-14"), (1e-9, "1 n"), (1e-4, "100 µ"), (10.0, "10")]
+)
+def test_ticks_of_times(seconds: float, tick: str, both: TimeArtists) -> None:
+    assert both.byte_time.xaxis.get_major_formatter()(seconds, 0) == tick
