@@ -11,9 +11,15 @@ from hroof.report.cells import DASH
 from hroof.units import number, percent, si
 
 NAMES = ("what", "quantity")
-HEADERS = ("limit", "value", "noise", "source", "verdict")
 _SIGNS = {Kind.MAX: "≤", Kind.MIN: "≥", Kind.EQUALS: "=", Kind.RISE: "≤", Kind.FALL: "≥"}
 _DIGITS = 4
+
+
+def headers(found: Check) -> list[str]:
+    """What stands above the cells of a row; of noise, how many steps show it."""
+    count = found.profile.step_count
+    noise = f"noise (n = {count})" if count else "noise"
+    return [*NAMES, "limit", "value", noise, "source", "verdict"]
 
 
 def quantity_text(quantity: Quantity, value: float, digits: int = _DIGITS) -> str:
@@ -86,12 +92,12 @@ def verdict_cell(row: Row) -> str:
 
 
 def names_of(row: Row) -> list[str]:
-    """The cells below ``NAMES``."""
+    """The cells that name a row."""
     return [where(row), row.limit.quantity.name]
 
 
 def facts_of(row: Row) -> list[str]:
-    """The cells below ``HEADERS``."""
+    """The cells that follow."""
     return [limit_cell(row), value_cell(row), noise_cell(row), source_cell(row), verdict_cell(row)]
 
 

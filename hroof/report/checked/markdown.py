@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hroof.budgets import Check, Row, Verdict, summary
 from hroof.report import gfm
-from hroof.report.checked.cells import HEADERS, NAMES, against, facts_of, names_of, noise_rule
+from hroof.report.checked.cells import against, facts_of, headers, names_of, noise_rule
 from hroof.report.checked.choice import chosen, left_out, notes
 from hroof.report.markdown import NAME, caveats, first_findings
 
@@ -28,7 +28,7 @@ def render(found: Check) -> str:
     parts = [
         gfm.heading(f"{SIGNS[found.verdict]} hroof check: {against(found)}").lstrip(),
         f"**{gfm.plain(said.text)}**\n\nWhy: {gfm.plain(said.why)}  \nNext: {gfm.plain(said.next)}\n",
-        _tables(rows),
+        _tables(headers(found), rows),
         f"{left}.\n\n" if (left := left_out(found, rows)) else "",
         gfm.bullets([gfm.plain(text) for text in notes(rows)]),
         first_findings(found.findings),
@@ -37,17 +37,17 @@ def render(found: Check) -> str:
     return "".join(parts)
 
 
-def _tables(rows: list[Row]) -> str:
+def _tables(names: list[str], rows: list[Row]) -> str:
     """One table; where limits are missed and many are kept, these are folded away."""
     kept = [row for row in rows if row.verdict is Verdict.OK]
     failed = [row for row in rows if row.verdict is not Verdict.OK]
     if not failed or len(kept) < KEPT:
-        return f"\n{_table(rows)}\n"
-    return f"\n{_table(failed)}\n{gfm.folded('Limits that are kept', _table(kept))}\n"
+        return f"\n{_table(names, rows)}\n"
+    return f"\n{_table(names, failed)}\n{gfm.folded('Limits that are kept', _table(names, kept))}\n"
 
 
-def _table(rows: list[Row]) -> str:
-    return gfm.table(["", *NAMES, *HEADERS], [_row(row) for row in rows], 3)
+def _table(names: list[str], rows: list[Row]) -> str:
+    return gfm.table(["", *names], [_row(row) for row in rows], 3)
 
 
 def _row(row: Row) -> list[str]:

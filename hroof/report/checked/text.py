@@ -6,7 +6,7 @@ import io
 from typing import TYPE_CHECKING
 
 from hroof.budgets import Check, Row, summary
-from hroof.report.checked.cells import HEADERS, NAMES, against, facts_of, names_of, noise_rule
+from hroof.report.checked.cells import NAMES, against, facts_of, headers, names_of, noise_rule
 from hroof.report.checked.choice import TOP, chosen, left_out, notes
 from hroof.report.grid import Grid, show
 from hroof.report.page import console_for, heading, line, panel
@@ -39,7 +39,7 @@ def render(
     rows = chosen(found, top)
     heading(console, f"Limits: {found.budget.name}")
     cells = [[*names_of(row), *facts_of(row)] for row in rows]
-    show(console, Grid([*NAMES, *HEADERS], cells, len(NAMES)))
+    show(console, Grid(headers(found), cells, len(NAMES)))
     if left := left_out(found, rows):
         line(console, f"{left} (--top 0 shows all).")
     _notes(console, rows)

@@ -122,7 +122,7 @@ class TestCells:
 
 class TestText:
     def test_every_limit_has_a_line_and_failures_come_first(self, checked: Check) -> None:
-        said = text.render(checked, width=140)
+        said = text.render(checked, width=160)
         lines = [line for line in said.splitlines() if line.startswith(("step ", "layer", "op"))]
         assert len(lines) == len(checked.rows) == 8
         verdicts = [row.verdict for row in choice.chosen(checked)]
@@ -135,7 +135,7 @@ class TestText:
         assert len(notes) == len(set(notes))
 
     def test_of_many_limits_some_are_shown_and_the_others_counted(self, checked: Check) -> None:
-        said = text.render(checked, top=1, width=140)
+        said = text.render(checked, top=1, width=160)
         assert "and 2 more over budget, 1 more unknown, 1 more ok (--top 0 shows all)." in said
         assert len(choice.chosen(checked, 1)) == 4
         assert choice.chosen(checked, 0) == choice.chosen(checked)
@@ -151,8 +151,8 @@ class TestText:
 
     def test_without_the_frame(self, checked: Check) -> None:
         framed, bare = (
-            text.render(checked, width=140),
-            text.render(checked, width=140, framed=False),
+            text.render(checked, width=160),
+            text.render(checked, width=160, framed=False),
         )
         assert framed.endswith(bare)
         assert "Why:" not in bare
