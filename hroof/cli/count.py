@@ -132,7 +132,7 @@ def _import_module(name: str) -> ModuleType:
 
 
 def _count(build: Callable[[], Any], target: str) -> Profile:
-    paper = importlib.import_module(f"{integration.known()[TORCH.name].module}.paper")
+    paper = importlib.import_module(f"{integration.known()[TORCH.name].module}.capturing.paper")
     remedy = "On paper tensors hold no values: no .item(), no printing of a loss, no data loading."
     with _told(CaptureError, f"{target!r} cannot run on paper", remedy):
         profile: Profile = paper.count(build)
