@@ -63,7 +63,7 @@ def warnings(profile: Profile, machine: Machine | None) -> list[str]:
     """
     found = [
         *_status(profile.run),
-        *_steps(profile),
+        *_steps(profile, machine),
         *_overhead(profile),
         *_negative(profile),
         *_coverage(profile),
@@ -84,14 +84,14 @@ def _status(run: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _steps(profile: Profile) -> list[str]:
+def _steps(profile: Profile, machine: Machine | None) -> list[str]:
     count = profile.step_count
     found = []
     if count == 0:
         found.append("The launches belong to no step: numbers are sums over the whole run.")
     elif count < MIN_STEPS:
         found.append(f"Only {_plural(count, 'step was', 'steps were')} captured: noise is unknown.")
-    spread = _spread(profile)
+    spread = _spread(profile, machine)
     if spread > LARGE_SPREAD:
         share = percent(spread, 0)
         found.append(f"Steps differ by {share} of their median: other load, or shapes that vary.")
@@ -120,8 +120,9 @@ def _plural(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}"
 
 
-def _spread(profile: Profile) -> float:
-    whole = select(profile, None, np.ones(len(captured(profile.launches)), dtype=bool))
+def _spread(profile: Profile, machine: Machine | None) -> float:
+    """How far the steps lie apart; any machine will do, and this one is asked for elsewhere too."""
+    whole = select(profile, machine, np.ones(len(captured(profile.launches)), dtype=bool))
     return float("nan") if whole is None else whole.time_spread
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 from collections.abc import Callable, Hashable, Iterator
 from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeVar
@@ -38,13 +39,16 @@ def remembering() -> Iterator[None]:
 def remembered(function: Callable[_Asked, _Answer]) -> Callable[_Asked, _Answer]:
     """Let a function answer each question once within ``remembering``."""
 
+    signature = inspect.signature(function)
+
     @functools.wraps(function)
     def ask(*args: _Asked.args, **kwargs: _Asked.kwargs) -> _Answer:
         answers = _ANSWERS.get()
         if answers is None:
             return function(*args, **kwargs)
-        named = (part for name in sorted(kwargs) for part in (name, _key(kwargs[name])))
-        key = (function, *map(_key, args), *named)
+        asked = signature.bind(*args, **kwargs)
+        asked.apply_defaults()  # the same question, however it is put
+        key = (function, *map(_key, asked.arguments.values()))
         if key not in answers:
             # The arguments are kept as well: their identity is theirs only as long as they live.
             answers[key] = function(*args, **kwargs), (args, kwargs)
@@ -60,6 +64,8 @@ def _key(value: object) -> Hashable:
         return type(value), value
     if isinstance(value, tuple | list):
         return tuple(map(_key, value))
+    if isinstance(value, dict):
+        return tuple((name, _key(value[name])) for name in sorted(value))
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, value.tobytes()
     return id(value)

@@ -77,6 +77,20 @@ def test_arrays_are_known_by_content_and_lists_are_as_good_as_tuples(counted: Co
     assert len(counted.asked) == 2
 
 
+def test_a_default_that_is_left_out_is_the_same_question() -> None:
+    asked: list[str] = []
+
+    @remembered
+    def ask(one: str, by: str = "layer", *, most: int | None = None) -> str:
+        asked.append(one)
+        return f"{one} {by} {most}"
+
+    with remembering():
+        assert ask("a") == ask("a", "layer") == ask(by="layer", one="a", most=None)
+        assert ask("a", most=3) == "a layer 3"
+    assert asked == ["a", "a"]
+
+
 def test_things_are_known_by_identity_and_kept_until_the_end(counted: Counted) -> None:
     """Else a new table at the address of one that is gone would get its answer."""
     ask = remembered(counted)
