@@ -105,8 +105,9 @@ def perf(session: nox.Session) -> None:
 @nox.session(venv_backend="none", requires=["dev"])
 def browser(session: nox.Session) -> None:
     """The pages in a real Chromium, headless."""
-    programs = (os.environ.get("HROOF_CHROMIUM"), "chromium", "chromium-browser", "google-chrome")
-    if not any(shutil.which(program) for program in programs if program):
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    named = os.environ.get("HROOF_CHROMIUM")
+    if not any(map(shutil.which, [named] if named else names)):
         session.skip(
             "there is no Chromium (chromium is not on PATH, and HROOF_CHROMIUM names none)"
         )

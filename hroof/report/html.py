@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 MAX_JSON = 300_000
 """Characters of embedded JSON, so that a page stays below 1 MB."""
-MAX_DRAWN = 25
+MAX_DRAWN = 15
 """Groups in the chart that stands in the page for readers without scripts."""
 
 _MAX_CARDS, _MAX_FINDINGS = 3, 40
@@ -131,7 +132,13 @@ def template(name: str) -> Any:
             f"jinja2, which writes the page, cannot be imported: {error}.",
             "Install it with: pip install jinja2. Text, CSV and JSON reports work without.",
         ) from error
-    environment = jinja2.Environment(
+    return _environment(jinja2).get_template(name)
+
+
+@functools.cache
+def _environment(jinja2: Any) -> Any:
+    """Where the templates are, each read once."""
+    return jinja2.Environment(
         loader=jinja2.PackageLoader("hroof.report", "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -139,7 +146,6 @@ def template(name: str) -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(name)
 
 
 def _clean(value: object) -> object:

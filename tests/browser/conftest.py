@@ -11,7 +11,7 @@ import pytest
 
 ROOT = str(Path(__file__).parents[2])
 if ROOT not in sys.path:
-    sys.path.insert(0, ROOT)
+    sys.path.append(ROOT)  # last: what is installed is what is tested
 
 if TYPE_CHECKING:
     from tests.browser.chromium import Page

@@ -14,7 +14,7 @@ const radiusOf = (point) => {
 };
 
 const hue = (group) => {
-  if (view.phases.includes(group)) return `hue-${group}`;
+  if (byPhase) return `hue-${group}`;
   return `hue-${Math.min(groups.indexOf(group), 8)}`;
 };
 

@@ -40,7 +40,7 @@ const stripRoofs = ({ x }) =>
 
 const stripMarker = (group, number, level, { x, y }) =>
   draw("path", {
-    class: `marker ${hue(group.key.phase || group.group)}${group.marks[level] === "~" ? " open" : ""}`, d: SHAPES[level](5),
+    class: `marker hue-${group.key.phase || "other"}${group.marks[level] === "~" ? " open" : ""}`, d: SHAPES[level](5),
     transform: `translate(${x(byteRateOf(group, level))},${y(group.time)})`, "data-point": number,
   });
 
