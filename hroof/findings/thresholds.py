@@ -71,7 +71,9 @@ IMBALANCE = Threshold(
     0.05, "(slowest rank − mean of the ranks) ÷ mean, from their compute time a step", _OVERHEAD
 )
 MOST_STEPS = Threshold(
-    0.5, "share of the steps in which the slowest rank is the same one", "Chance gives 1 ÷ ranks."
+    0.75,
+    "share of the steps in which the slowest rank is the same one",
+    "Own choice: chance alone gives 1 ÷ ranks in each step.",
 )
 
 

@@ -28,7 +28,7 @@ def imbalance(run: Context) -> list[Finding]:
     place, most, mean = int(times.argmax()), float(times.max()), float(times.mean())
     often = float((table.to_numpy(dtype=np.float64).argmax(axis=1) == place).mean())
     behind = most - mean
-    if not mean > 0 or behind < IMBALANCE * mean or often <= MOST_STEPS:
+    if not mean > 0 or behind < IMBALANCE * mean or often < MOST_STEPS:
         return []
     title = (
         f"Rank {table.columns[place]} computes {si(most, 's')}{run.per}, {number(most / mean, 3)} times "

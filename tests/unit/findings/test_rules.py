@@ -386,6 +386,7 @@ class TestRanks:
             ((40, 40, 40),),
             ((40, 40, 40), (41, 41, 41)),
             ((40, 90, 30, 41), (60, 40, 50, 40)),  # now one, now the other
+            ((40, 40, 60), (60, 60, 40)),  # twice of three times may be chance
             ((40, 40), (80,)),  # a step that one of them lacks
         ],
     )
