@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 __all__ = ["JSON_SCHEMA", "check_kind", "to_frame", "to_json", "write"]
 
 
-
 @remembering()
 def to_json(
     profile: Profile, machine: Machine | None = None, by: Sequence[str] = ("layer",)

@@ -89,7 +89,8 @@ def fitting(document: dict[str, Any], limit: int) -> tuple[str, int]:
         The text and how many rows it holds.
     """
     rows = document["rows"]
-    ends = list(accumulate(len(json_text(row)) + 1 for row in rows))  # a comma after each, but the last
+    # A comma after each row, but the last.
+    ends = list(accumulate(len(json_text(row)) + 1 for row in rows))
     bare = _without_rows(document)
     if bare + (ends[-1] - 1 if ends else 0) > limit:
         document = document | {"run": document["run"] | {"layers": []}}
