@@ -114,9 +114,9 @@ class TimeDrawing(Canvas):
         complexity = tuple(self._marker(i, one, False) for i, one in enumerate(scene.spots))
         times = tuple(self._marker(i, one, True) for i, one in enumerate(scene.spots))
         self._alarms()
+        boxes = {one.name: self._box(one) for one in scene.boxes}
         for one in scene.balances:
             self._balance_label(one)
-        boxes = {one.name: self._box(one) for one in scene.boxes}
         for group in scene.boxes:
             self._box_label(group)
         labels = self._labels()
