@@ -12,6 +12,7 @@ from hroof.cli.command import Arguments, Command, Say, at_least, print_json, pro
 from hroof.errors import CaptureError
 from hroof.profile import Profile
 from hroof.regions import only_marked, what_was_marked
+from hroof.results import at_its_clock
 
 if TYPE_CHECKING:
     from hroof.compare import Comparison
@@ -80,7 +81,7 @@ def _loaded(folder: Path, name: str, say: Say) -> tuple[Profile, Machine | None]
             "Collect with hroof run --counters, or without HROOF=marks.",
         )
     machine = show.machine_of(folder, profile, lambda text: say(f"{text} ({name})"))
-    return profile, show.at_its_clock(profile, machine)
+    return profile, at_its_clock(profile, machine)
 
 
 def _print(found: Comparison, arguments: Arguments) -> None:

@@ -15,12 +15,13 @@ from types import ModuleType
 from typing import Any
 
 from hroof import integration
-from hroof.cli import frameworks, show
+from hroof.cli import frameworks
 from hroof.cli.command import Arguments, Command, print_json, progress
 from hroof.cli.frameworks import TORCH
 from hroof.errors import CaptureError, HroofError, MissingError, UsageError
 from hroof.machine import Machine
 from hroof.profile import Profile
+from hroof.results import known_machine
 from hroof.roofline import Point, points
 from hroof.units import MemoryLevel, Phase, Pipe, si
 
@@ -54,7 +55,7 @@ def run(arguments: Arguments) -> int:
     build = find(arguments.target)
     given = None if arguments.machine is None else Machine.load(arguments.machine)
     profile = _count(build, arguments.target)
-    machine = given or show.known_machine(profile)
+    machine = given or known_machine(profile)
     if machine is None:
         progress(arguments.quiet)(
             "hroof: no ceilings are known, so no least time: run hroof ceilings, or give --machine."

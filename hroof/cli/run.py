@@ -30,6 +30,7 @@ from hroof.errors import HroofError, UsageError
 from hroof.machine import Machine
 from hroof.profile import Profile
 from hroof.regions import marks_only, only_marked, switched_off, unknown_value, what_was_marked
+from hroof.results import saved_machine
 
 SKIP, STEPS = 5, 3
 
@@ -193,7 +194,7 @@ def _report(found: list[Path], arguments: Arguments, say: Say) -> None:
 
 def _machine(profile: Profile, folder: Path, say: Say, *, quick: bool = False) -> Machine | None:
     """Measured ceilings; where they cannot be had, the peaks that counters carry."""
-    saved = show.saved_machine(folder)
+    saved = saved_machine(folder)
     if not show.framework_of(profile) and saved is None:
         again = f"hroof report {shlex.quote(str(folder))} --machine FILE"
         say(

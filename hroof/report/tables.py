@@ -125,7 +125,7 @@ def layers(profile: Profile, machine: Machine | None = None) -> pd.DataFrame:
     told = _told(profile)
     types = _types(profile)
     entries = [told.get(name or "", {}) for name in names]
-    keys = {
+    keys: dict[str, Sequence[object]] = {
         "layer": names,
         "layer_type": [
             types.get(name or "") or _text(entry.get("type"))

@@ -10,6 +10,7 @@ import pytest
 from hroof.cli import main, show
 from hroof.machine import Ceiling, Machine
 from hroof.profile import Profile
+from hroof.results import at_its_clock, saved_machine
 from hroof.units import MemoryLevel, Pipe, Precision
 
 PEAK = (Pipe.VECTOR, Precision.FP32)
@@ -48,7 +49,7 @@ def test_layers_are_the_usual_rows_and_kernels_where_no_layer_is_known() -> None
 
 def test_the_compute_roof_is_that_of_the_clock_of_the_run() -> None:
     """A launch of 11 TFLOP/s at 1095 MHz reaches 92.8 % of the scaled roof, not 57.9 % of the measured one."""
-    fitted = show.at_its_clock(profile(clock=1.095e9), machine())
+    fitted = at_its_clock(profile(clock=1.095e9), machine())
     assert fitted is not None
     assert fitted.peaks[PEAK].rate == pytest.approx(19e12 * 1095 / 1755)
     assert fitted.bandwidths == machine().bandwidths
@@ -58,12 +59,12 @@ def test_the_compute_roof_is_that_of_the_clock_of_the_run() -> None:
 
 @pytest.mark.parametrize("clock", [1.755e9, 1.72e9, None, "fast"])
 def test_equal_or_unknown_clocks_leave_the_roof_alone(clock: object) -> None:
-    assert show.at_its_clock(profile(clock=clock), machine()) == machine()
+    assert at_its_clock(profile(clock=clock), machine()) == machine()
 
 
 def test_ceilings_without_a_clock_and_no_ceilings_at_all() -> None:
-    assert show.at_its_clock(profile(clock=1e9), machine(None)) == machine(None)
-    assert show.at_its_clock(profile(clock=1e9), None) is None
+    assert at_its_clock(profile(clock=1e9), machine(None)) == machine(None)
+    assert at_its_clock(profile(clock=1e9), None) is None
 
 
 def test_the_report_says_that_it_scaled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,6 +90,6 @@ def test_each_kernel_alone_under_counters_needs_no_second_step(
 
 
 def test_a_machine_beside_a_profile(tmp_path: Path) -> None:
-    assert show.saved_machine(tmp_path) is None
+    assert saved_machine(tmp_path) is None
     show.keep_machine(machine(), tmp_path, print)
-    assert show.saved_machine(tmp_path) == machine()
+    assert saved_machine(tmp_path) == machine()

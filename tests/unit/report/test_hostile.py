@@ -20,7 +20,7 @@ import pytest
 from hroof.compare import compare
 from hroof.machine import Ceiling, Machine
 from hroof.profile import Profile
-from hroof.report import brief, export, text
+from hroof.report import brief, export, markdown, text
 from hroof.report.compared import export as compared
 from hroof.report.compared import text as compared_text
 from hroof.report.notebook import Shown
@@ -310,3 +310,20 @@ def test_compared_as_a_page(tmp_path: Path) -> None:
 
 def test_compared_as_arrows(tmp_path: Path) -> None:
     harmless_svg(compared.write(both(), tmp_path / "c.svg").read_text(encoding="utf-8"))
+
+
+# --- a job's page -------------------------------------------------------------------------------
+
+
+def test_markdown_is_text_and_its_tables_stay_tables() -> None:
+    said = markdown.render(hostile(), suspect(), top=0)
+    harmless_text(said.replace("\u200b", ""))  # has no width, and parts what would be a link
+    rows = [line for line in said.splitlines() if line.startswith("|")]
+    assert len(rows) > len(NAMES)
+    bars = [len(re.findall(r"(?<!\\)\|", re.sub(r"`[^`]*`", "code", row))) for row in rows]
+    assert len(set(bars)) == 1
+    outside = re.sub(r"`[^`\n]*`", "", said)
+    assert set(re.findall(r"<[^>]*>", outside)) <= {
+        f"<{end}{tag}>" for tag in ("code", "details", "summary") for end in ("", "/")
+    }
+    assert not re.search(r"\]\(|https?://|(?<!&)#(?=[a-z])", outside)
