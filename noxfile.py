@@ -25,10 +25,12 @@ CONSTRAINTS = ROOT / "constraints.txt"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 _KERAS = ("keras", "tensorflow-cpu")
 KERAS_TESTS = "tests/integrations/hroof_keras"
+TORCH_TESTS = "tests/integrations/hroof_torch"
 KERAS_GRAPHS = [f"{KERAS_TESTS}/{room}" for room in ("graph", "scopes")]
 KERAS_WHOLE = [f"{KERAS_TESTS}/whole"]
 PARTS = {
-    "others": [f"--ignore={KERAS_TESTS}"],
+    "others": [f"--ignore={folder}" for folder in (KERAS_TESTS, TORCH_TESTS)],
+    "torch": [TORCH_TESTS],
     "keras": [KERAS_TESTS, *(f"--ignore={room}" for room in (*KERAS_GRAPHS, *KERAS_WHOLE))],
     "keras-whole": KERAS_WHOLE,
     "keras-graphs": KERAS_GRAPHS,
