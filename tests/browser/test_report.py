@@ -328,8 +328,9 @@ def test_sorting(page: Page) -> None:
     page.choose("#tree button", "As a list")
     assert len(rows(page)) == LAYERS
     page.choose("#tree thead button", "headroom")
+    place = page.texts("#tree thead th").index("headroom")
     values = page.run(
-        "[...document.querySelectorAll('#tree tbody tr')].map((r) => Number(r.cells[10].textContent))"
+        f"[...document.querySelectorAll('#tree tbody tr')].map((r) => Number(r.cells[{place}].textContent))"
     )
     assert values == sorted(values, reverse=True)
     assert page.run("document.querySelector('#tree [aria-sort]').textContent") == "headroom"
@@ -368,6 +369,14 @@ def test_every_layer_can_be_opened_and_closed_at_once(page: Page) -> None:
     )  # containers: blocks, each block, its attention and its MLP
     page.choose("#tree button", "Close all")
     assert rows(page) == ["blocks", "GPT"]
+
+
+def test_what_to_act_on_comes_before_the_details(page: Page) -> None:
+    heads = page.texts("#tree thead th")
+    assert heads[:7] == [
+        "layer", "phases", "time", "% of time", "could save", "headroom", "bound",
+    ]  # fmt: skip
+    assert heads[-1] == "source"
 
 
 # Other groupings

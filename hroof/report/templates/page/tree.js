@@ -17,22 +17,25 @@ const stackedBar = (times) => {
 const shareOf = (group) => (view.time > 0 && group.time !== null ? group.time / view.time : null);
 const hasRoofs = view.roofs.length > 0;
 
-// Header, text of a cell, what it sorts by, and whether it is a number.
+const levelsInRows = LEVELS.filter(({ key }) => rows.some((row) => intensityOf(row, key) !== null));
+
+// Header, text of a cell, what it sorts by, and whether it is a number. What to do something about comes
+// first, so that a narrow window still shows it.
 const COLUMNS = [
   ["layer", null, (node) => node.path || node.label, false],
   ["phases", (node) => stackedBar(node.times), (node) => (node.times.backward || 0) / (node.group.time || 1), true],
   ["time", (node) => si(node.group.time, "s"), (node) => node.group.time, true],
   ["% of time", (node) => percent(shareOf(node.group)), (node) => node.group.time, true],
+  ...(hasRoofs ? [
+    ["could save", (node) => si(savesOf(node.group), "s"), (node) => savesOf(node.group), true],
+    ["headroom", (node) => headroomCell(node.group), (node) => headroomOf(node.group), true],
+    ["bound", (node) => boundCell(node.group), (node) => node.group.bound, false],
+  ] : []),
   ["launches", (node) => countText(node.group.launches), (node) => node.group.launches, true],
   ["FLOP", (node) => flopCell(node.group), (node) => node.group.flop, true],
   ["FLOP/s", (node) => rateCell(node.group), (node) => rateOf(node.group), true],
-  ...LEVELS.map(({ key, label }) =>
+  ...levelsInRows.map(({ key, label }) =>
     [`FLOP/B ${label}`, (node) => intensityCell(node.group, key), (node) => intensityOf(node.group, key), true]),
-  ...(hasRoofs ? [
-    ["bound", (node) => boundCell(node.group), (node) => node.group.bound, false],
-    ["headroom", (node) => headroomCell(node.group), (node) => headroomOf(node.group), true],
-    ["could save", (node) => si(savesOf(node.group), "s"), (node) => savesOf(node.group), true],
-  ] : []),
   ["source", (node) => node.group.source, (node) => node.group.source, false],
 ];
 
