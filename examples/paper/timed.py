@@ -36,7 +36,7 @@ TENSOR = (Pipe.MATRIX, Precision.FP16)
 
 
 def machine(convention: str) -> Machine:
-    """The V100 with the one peak that the paper uses; corrected: with that of each precision, as its authors have it."""
+    """The V100 with the one peak that the paper uses; corrected: with the measured peak of each precision, too."""
     peaks = {TENSOR: Ceiling(106.49e12, how="given", note="a formula: 80 × 1024 × 1.3 GHz")}
     if convention == CORRECTED:
         peaks[Pipe.VECTOR, Precision.FP32] = Ceiling(15.1582e12, how="measured")
