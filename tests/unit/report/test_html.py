@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import math
 import re
@@ -16,7 +18,7 @@ from hroof.errors import MissingError, UsageError
 from hroof.machine import Ceiling, Machine
 from hroof.profile import Profile
 from hroof.report import sections
-from hroof.report.export import to_json
+from hroof.report.export import to_frame, to_json
 from hroof.report.html import render
 from hroof.roofline import points
 from hroof.units import MemoryLevel, Pipe, Precision
@@ -128,6 +130,40 @@ def test_nothing_outside_is_referred_to(small: str) -> None:
         assert tag not in {"link", "img", "iframe", "object", "base", "form"}
         assert "src" not in attributes
         assert (attributes.get("href") or "#").startswith("#")
+
+
+def test_only_the_page_s_own_script_may_run(small: str, page: Page) -> None:
+    allowed = next(a["content"] for tag, a in page.tags if tag == "meta" and "http-equiv" in a)
+    digest = base64.b64encode(hashlib.sha256(page.scripts[2].encode()).digest()).decode()
+    assert allowed is not None
+    assert f"script-src 'sha256-{digest}'" in allowed
+    assert allowed.startswith("default-src 'none'")
+    assert "unsafe-inline" not in allowed.replace("style-src 'unsafe-inline'", "")
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", "fetch(",
+     "XMLHttpRequest", "import(", "localStorage", "location", "setAttribute(\"on"],
+)  # fmt: skip
+def test_the_script_makes_no_markup_and_needs_nothing_outside(word: str, page: Page) -> None:
+    assert word not in page.scripts[2]
+
+
+def test_the_columns_of_the_saved_rows_are_those_of_the_export(
+    page: Page, profile: Profile, machine: Machine
+) -> None:
+    frame = to_frame(profile, machine)
+    assert [name for name, _ in page.view["csv"]] == list(frame.columns)
+    row = page.data["rows"][0]
+    for name, path in page.view["csv"]:
+        value: Any = row
+        for key in path:
+            value = None if value is None else value.get(key)
+        if isinstance(frame[name][0], float):
+            assert (math.nan if value is None else value) == pytest.approx(
+                frame[name][0], nan_ok=True
+            )
 
 
 def test_every_link_has_its_target(page: Page) -> None:
