@@ -194,14 +194,13 @@ def _count(value: Any) -> int | None:
 
 def _forward(profile: Profile) -> dict[str, tuple[float | None, float | None]]:
     """FLOP and bytes of the forward work of each layer."""
-    found = points(profile, None, ("layer", "phase"))
+    found = points(profile, None, ("layer", "phase"), where={"phase": Phase.FORWARD.value})
     return {
         point.key["layer"]: (
             _rounded(point.total_flop),
             _rounded(next(iter(point.nbytes.values()), math.nan) / (point.launches or math.nan)),
         )
         for point in found
-        if point.key["phase"] == Phase.FORWARD
     }
 
 

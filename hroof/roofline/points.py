@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -50,6 +49,7 @@ def points(
     by: Sequence[str] = ("layer",),
     *,
     most: int | None = None,
+    where: Mapping[str, str] | None = None,
 ) -> list[Point]:
     """Place groups of launches on the Roofline of a machine.
 
@@ -65,6 +65,7 @@ def points(
         machine: Its ceilings; without them every bound is missing.
         by: Grouping keys: see ``hroof.roofline.grouping.group``.
         most: Only so many points, those of the most time; None: all.
+        where: Only the points that have these values of some of the keys; None: all.
 
     Returns:
         Points by falling time, then by key.
@@ -79,7 +80,9 @@ def points(
     machine = machine or NOTHING
     table = _Table.build(launches, group(launches, by), machine)
     keys, times = table.groups.keys, table.time
-    ranked = sorted(range(len(keys)), key=lambda i: (-times[i] if times[i] > 0 else 0.0, keys[i]))
+    wanted = [(list(by).index(key), value) for key, value in (where or {}).items()]
+    found = (i for i, key in enumerate(keys) if all(key[at] == value for at, value in wanted))
+    ranked = sorted(found, key=lambda i: (-times[i] if times[i] > 0 else 0.0, keys[i]))
     return [table.point(i, dict(zip(by, keys[i], strict=True))) for i in ranked[:most]]
 
 
@@ -190,7 +193,7 @@ class _Table:
             untimed_bytes={level: c[i] for level, c in self.untimed_bytes.items() if c[i]},
         )
         notes = (*point_flags(point, self.machine), *self._notes(i, point))
-        return dataclasses.replace(point, notes=notes) if notes else point
+        return Point(**{**vars(point), "notes": notes}) if notes else point
 
     def _notes(self, i: int, point: Point) -> list[str]:
         without = [

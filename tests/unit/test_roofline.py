@@ -68,6 +68,23 @@ def records(number: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+class TestWhichPoints:
+    """Only some of the points are the same as those among all."""
+
+    @pytest.mark.parametrize("most", [0, 1, 3, 100])
+    def test_the_first(self, profile: Profile, machine: Machine, most: int) -> None:
+        everything = points(profile, machine, ("layer", "phase"))
+        assert points(profile, machine, ("layer", "phase"), most=most) == everything[:most]
+
+    def test_those_of_a_phase(self, profile: Profile, machine: Machine) -> None:
+        by = ("layer", "phase")
+        found = points(profile, machine, by, where={"phase": "forward"})
+        assert found == [p for p in points(profile, machine, by) if p.key["phase"] == "forward"]
+        assert len(found) == 3
+        assert points(profile, machine, by, where={"phase": "forward"}, most=1) == found[:1]
+        assert points(profile, machine, by, where={"phase": "no such"}) == []
+
+
 class TestBounds:
     def test_shared_pipes_add_up_and_the_largest_part_names_the_bound(
         self, build: SimpleNamespace
