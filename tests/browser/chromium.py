@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import fcntl
 import itertools
 import json
 import os
@@ -102,6 +101,8 @@ class Browser:
 
 def _pipe() -> tuple[int, int]:
     """A pipe whose descriptors are none of those that the browser expects to be something else."""
+    import fcntl  # there is none on Windows, where these tests are collected as well
+
     low = os.pipe()
     high = [fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, 10) for one in low]
     for one in low:
