@@ -98,7 +98,9 @@ def json_ready(value: Any) -> Any:
     NaN and infinity become None, keys strings, tuples lists; NumPy scalars become numbers.
     """
     kind = type(value)
-    if kind is str or kind is int or value is None:  # most of what there is, without further questions
+    if (
+        kind is str or kind is int or value is None
+    ):  # most of what there is, without further questions
         return value
     if kind is not float and getattr(value, "ndim", None) == 0:
         value = value.item()

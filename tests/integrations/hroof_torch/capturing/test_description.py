@@ -88,10 +88,13 @@ def test_what_was_seen(count: int, words: str) -> None:
 
 def test_memory_of_a_device_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
+
+    def most_memory(device: str) -> int:
+        asked.append(device)
+        return 7
+
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    monkeypatch.setattr(
-        torch.cuda, "max_memory_allocated", lambda device: asked.append(device) or 7
-    )
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", most_memory)
     assert device_memory("cuda:1") == {"peak_device_memory": 7}
     assert asked == ["cuda:1"]
     assert device_memory("cpu") == {}
