@@ -13,10 +13,17 @@ from torch import Tensor, nn
 
 from hroof.units import Pipe, Precision
 from hroof_torch.counting import CountedOp, count_step, on_paper
+from tests.integrations.hroof_torch import workloads
 
 MATRIX_FP32 = (Pipe.MATRIX, Precision.FP32)
 Make = Callable[..., Any]
 Ops = list[CountedOp[Any]]
+
+
+@functools.cache
+def counted(which: str, **options: bool) -> Ops:
+    """A step of a workload, with options for its optimizer, counted once for all tests."""
+    return count_step({"gpt": workloads.gpt, "cnn": workloads.cnn}[which](**options).step)
 
 
 def matrix_flop(ops: Ops, name: str = "") -> float:
@@ -41,8 +48,8 @@ def test_sizes(make_gpt: Make, make_cnn: Make) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"foreach": True}, {"fused": True}])
-def test_a_gpt_step(make_gpt: Make, options: dict[str, bool]) -> None:
-    ops = count_step(make_gpt(**options).step)
+def test_a_gpt_step(options: dict[str, bool]) -> None:
+    ops = counted("gpt", **options)
     assert matrix_flop(ops) == 22_779_265_024
     assert {unit for op in ops for unit in op.work.nominal or {} if unit[0] is Pipe.MATRIX} == {
         MATRIX_FP32
@@ -50,8 +57,8 @@ def test_a_gpt_step(make_gpt: Make, options: dict[str, bool]) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"foreach": True}, {"fused": True}])
-def test_a_cnn_step(make_cnn: Make, options: dict[str, bool]) -> None:
-    assert matrix_flop(count_step(make_cnn(**options).step)) == 5_664_768_000
+def test_a_cnn_step(options: dict[str, bool]) -> None:
+    assert matrix_flop(counted("cnn", **options)) == 5_664_768_000
 
 
 def test_forward_passes(make_gpt: Make, make_cnn: Make) -> None:
@@ -61,20 +68,20 @@ def test_forward_passes(make_gpt: Make, make_cnn: Make) -> None:
         assert matrix_flop(count_step(forward)) == flop
 
 
-def test_attention_backward_is_two_and_a_half_times_forward(make_gpt: Make) -> None:
-    ops = count_step(make_gpt().step)
+def test_attention_backward_is_two_and_a_half_times_forward() -> None:
+    ops = counted("gpt")
     forward = matrix_flop([op for op in ops if op.name.endswith("flash_attention_for_cpu")])
     backward = matrix_flop(ops, "flash_attention_for_cpu_backward")
     assert forward == 4 * 134_217_728
     assert backward == 2.5 * forward
 
 
-def test_least_leaves_out_the_mask_and_the_padding(make_gpt: Make, make_cnn: Make) -> None:
-    for op in count_step(make_gpt().step):
+def test_least_leaves_out_the_mask_and_the_padding() -> None:
+    for op in counted("gpt"):
         nominal, least = op.work.nominal or {}, op.work.least or {}
         share = 0.5 if "attention" in op.name else 1.0
         assert least.get(MATRIX_FP32, 0) == share * nominal.get(MATRIX_FP32, 0)
-    stem = next(op for op in count_step(make_cnn().step) if op.name == "aten::convolution")
+    stem = next(op for op in counted("cnn") if op.name == "aten::convolution")
     assert stem.work.least == {MATRIX_FP32: 2 * 16 * 32 * 3 * (3 * 64 - 2) ** 2}
 
 
@@ -106,7 +113,7 @@ def test_on_paper_equals_the_real_run(
     which: str, options: dict[str, bool], make_gpt: Make, make_cnn: Make
 ) -> None:
     make = {"gpt": make_gpt, "cnn": make_cnn}[which]
-    assert facts(on_paper(lambda: make(**options).step)) == facts(count_step(make(**options).step))
+    assert facts(on_paper(lambda: make(**options).step)) == facts(counted(which, **options))
 
 
 def test_on_paper_after_a_warm_up(make_cnn: Make) -> None:
