@@ -158,10 +158,15 @@ def share_cell(part: float, whole: float) -> str:
 
 
 def without_flop(points: Sequence[Point], by: Sequence[str], step: float) -> Grid:
-    """Groups with launches that compute nothing, or only integers: by their bytes and launches."""
+    """Groups with launches that compute nothing, or only integers: by their bytes and launches.
+
+    Those come first whose launches without FLOP take longest; bytes and rates are of all launches of a group.
+    """
     shown = [p for p in points if p.zero_flop_launches > 0 or _much_op(p)]
+    shown.sort(key=lambda p: -p.zero_flop_time)
     levels = levels_of(shown)
-    headers = [*(by or ["group"]), "launches", "time", "% of time", "OP/s", "launches/s"]
+    headers = [*(by or ["group"]), "no FLOP", "their time", "% of time"]
+    headers += ["launches", "time", "OP/s", "launches/s"]
     headers += [text for level in levels for text in (f"bytes {level.label}", f"B/s {level.label}")]
     return Grid(headers, [_bytes_row(p, levels, step) for p in shown], max(len(by), 1))
 
@@ -173,9 +178,11 @@ def _much_op(point: Point) -> bool:
 
 
 def _bytes_row(point: Point, levels: Sequence[MemoryLevel], step: float) -> list[str]:
-    cells = [*(point.key.values() or ["all"]), count(point.launches), si(point.time, "s")]
     timed = point.time > 0
-    cells.append(share_cell(point.time, step))
+    cells = [*(point.key.values() or ["all"]), count(point.zero_flop_launches)]
+    cells.append(si(point.zero_flop_time, "s") if timed else DASH)
+    cells.append(share_cell(point.zero_flop_time, step) if timed else DASH)
+    cells += [count(point.launches), si(point.time, "s")]
     cells.append(si(point.total_op / point.time, "OP/s") if timed and point.total_op else DASH)
     cells.append(si(point.launches / point.time, "") if timed else DASH)
     for level in levels:

@@ -38,7 +38,7 @@ from hroof.units import MemoryLevel
 WIDE = 200
 SECTIONS = [
     "What to change first", "By layer, most time first",
-    "Launches of no FLOP, by their bytes (times are of the whole row)", "Phases",
+    "Launches of no FLOP, by their bytes (bytes and rates are of all launches of a row)", "Phases",
     "Totals of a step", "Ceilings", "Coverage, in shares of the launch time", "Caveats",
 ]  # fmt: skip
 
@@ -356,7 +356,20 @@ class TestCells:
             [{"kernel": "empty", "duration": 0.0, "flop_least_vector_fp32": 0.0}]
         )
         grid = without_flop(points(empty, None, ("kernel",)), ("kernel",), 0.0)
-        assert grid.rows == [["empty", "1", "0 s", "–", "–", "–"]]
+        assert grid.rows == [["empty", "1", "–", "–", "1", "0 s", "–", "–"]]
+
+    def test_of_a_layer_that_computes_only_the_rest_counts(self, build: SimpleNamespace) -> None:
+        """Longest first: a layer whose copies take 3 µs of its 9, one whose copy takes 4 of 5."""
+        parts = [("a", 6, 10.0), ("a", 3, 0.0), ("b", 1, 10.0), ("b", 4, 0.0)]
+        rows = [
+            build.row(layer, "forward", "op", time, flop_nominal_vector_fp32=flop)
+            for layer, time, flop in parts
+        ]
+        grid = without_flop(points(Profile.from_rows(rows)), ("layer",), 20e-6)
+        assert [cells[:6] for cells in grid.rows] == [
+            ["b", "1", "4.00 µs", "20.0 %", "2", "5.00 µs"],
+            ["a", "1", "3.00 µs", "15.0 %", "2", "9.00 µs"],
+        ]
 
 
 class TestGrid:
