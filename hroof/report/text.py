@@ -194,7 +194,10 @@ def _ranking(console: Console, report: _Report, top: int) -> None:
     _rest(console, len(left), "row", f"{si(time, 's')}, {share} of the time; --top 0 shows all")
     idle = without_flop(shown, report.by, step)
     if idle.rows:
-        heading(console, "Launches of no FLOP, by their bytes (bytes and rates are of all launches of a row)")
+        heading(
+            console,
+            "Launches of no FLOP, by their bytes (bytes and rates are of all launches of a row)",
+        )
         show(console, idle)
 
 
