@@ -16,6 +16,9 @@ _NAMED = 3
 LARGE_NOISE = 0.2
 """Share of a step from which on its noise hides what people look for; hroof report warns at the same spread."""
 
+WORTH_NAMING = 0.01
+"""Share of the shorter step below which a difference of a layer or kernel is in the tables, not in the verdict."""
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -42,9 +45,15 @@ def summary(found: Comparison) -> Summary:
     supported = total.change is not Change.UNKNOWN
     moved = [row for row in found.layers if row.change in (Change.FASTER, Change.SLOWER)]
     moved += [row for row in found.layers if row.change in (Change.NEW, Change.GONE) and row.time]
+    moved = [row for row in moved if _worth_naming(found, row)]
     moved.sort(key=lambda row: -abs(row.time) if row.time == row.time else 0.0)
     text = " ".join([_step(found), *_doubt(found), *_wall(found)])
     return Summary(text, _why(found, moved), _next(found, moved), supported, total.change)
+
+
+def _worth_naming(found: Comparison, row: Difference) -> bool:
+    """Whether a difference is large enough to look at; what is not known of the step hides nothing."""
+    return not abs(row.time) < WORTH_NAMING * min(found.total.times)
 
 
 def _step(found: Comparison) -> str:
@@ -122,7 +131,9 @@ def _why(found: Comparison, moved: list[Difference]) -> str:
 def _nothing(found: Comparison) -> str:
     if found.total.change is Change.UNKNOWN:
         return "A difference is called one only where the steps of each run show its noise."
-    return "No layer differs by more than the steps of one run do."
+    small = any(row.change in (Change.FASTER, Change.SLOWER) for row in found.layers)
+    worth = f", and by {percent(WORTH_NAMING, 0)} of the step" if small else ""
+    return f"No layer differs by more than the steps of one run do{worth}."
 
 
 def _named(row: Difference) -> str:
@@ -157,6 +168,7 @@ def _next(found: Comparison, moved: list[Difference]) -> str:
 def _slowest(found: Comparison) -> str:
     """The kernel, op or family that lost most, whatever its layer."""
     lost = [row for row in found.kernels if row.change is Change.SLOWER]
+    lost = [row for row in lost if _worth_naming(found, row)]
     if not lost:
         return ""
     name = lost[0].name if found.unit == "family" else display_name(lost[0].name) or lost[0].name

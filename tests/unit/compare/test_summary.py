@@ -85,6 +85,22 @@ class TestNoise:
         assert found.change is Change.NOISE
         assert found.next == "Nothing to do; more steps would show smaller differences."
 
+    def test_a_layer_that_is_nothing_of_the_step_is_not_what_to_look_at(self, build: Any) -> None:
+        """A loss of a few µs in a step of seconds stands in the table; the verdict does not send anybody there."""
+        runs = []
+        for factor in (1.0, 2.0):
+            rows = build.rows(STEADY)
+            for row in rows:
+                row["duration"] *= 1000 if row["layer"] == "fc1" else factor
+            runs.append(Profile.from_rows(rows, build.run()))
+        found = compare(*runs)
+        assert any(row.change is Change.SLOWER for row in found.layers)
+        told = summary(found)
+        assert told.why == (
+            "No layer differs by more than the steps of one run do, and by 1 % of the step."
+        )
+        assert "Look at" not in told.next
+
     def test_not_known(self, build: Any) -> None:
         found = said(build.profile(), build.other({"fc1": 9.0}, scales=(1.0,)))
         assert found.text.startswith("No verdict: 374 µs → ")
