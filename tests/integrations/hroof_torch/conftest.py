@@ -20,6 +20,7 @@ if ROOT not in sys.path:
 if HAS_TORCH:
     from tests.integrations.hroof_torch.workloads import (  # noqa: F401
         cnn_workload,
+        gpt_workload,
         make_cnn,
         make_gpt,
         only_optimizers_of_this_test,

@@ -150,6 +150,12 @@ def make_cnn() -> Callable[..., Workload]:
 
 
 @pytest.fixture
+def gpt_workload() -> Workload:
+    """The GPT, ready to step."""
+    return gpt()
+
+
+@pytest.fixture
 def cnn_workload() -> Workload:
     """The CNN, ready to step."""
     return cnn()
