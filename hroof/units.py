@@ -133,10 +133,10 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def percent(share: float | None, digits: int = 1) -> str:
-    """Print a share of one as percent; None or NaN prints as a dash."""
+    """Print a share of one as percent; None or NaN prints as a dash, infinity as ∞."""
     if share is None or math.isnan(share):
         return "–"
-    return f"{100 * share:.{digits}f} %"
+    return f"{'-' * (share < 0)}∞ %" if math.isinf(share) else f"{100 * share:.{digits}f} %"
 
 
 def parse(text: str, unit: str | None = None) -> float:

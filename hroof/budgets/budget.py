@@ -93,7 +93,9 @@ class Budget:
         """
         path = Path(path)
         try:
-            data = tomllib.loads(path.read_text(encoding="utf-8"))
+            data = tomllib.loads(
+                path.read_text(encoding="utf-8-sig")
+            )  # editors may put a mark in front
         except FileNotFoundError:
             raise UsageError(f"{str(path)!r} does not exist.", "Give a budget file.") from None
         except (OSError, UnicodeDecodeError) as error:

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hroof.roofline import Coverage, Point, Totals, captured, coverage, points, select, totals
+from hroof.roofline import (
+    Coverage,
+    Point,
+    Totals,
+    captured,
+    coverage,
+    points,
+    select,
+    totals,
+    wall_times,
+)
 from hroof.roofline.grouping import group, missing_name
 
 if TYPE_CHECKING:
@@ -76,9 +86,7 @@ class Facts:
     @cached_property
     def walls(self) -> tuple[float, ...]:
         """Wall time of each captured step in seconds, as far as it is known."""
-        steps = self.profile.run.get("steps") or ()
-        found = [step.get("wall") for step in steps if isinstance(step, dict)]
-        return tuple(float(wall) for wall in found if wall is not None and float(wall) > 0)
+        return wall_times(self.profile)
 
     def subjects(self, scope: Scope) -> list[Subject]:
         """What the run has of a scope, most time first; empty where nothing matches."""

@@ -94,6 +94,8 @@ def run(arguments: Arguments) -> int:
     """
     from hroof.budgets import Verdict
 
+    written = [path for path in (*arguments.markdown, arguments.write) if path is not None]
+    show.keep_runs(written, arguments.folder, arguments.baseline)
     say = progress(arguments.quiet)
     if arguments.write is not None:
         return _write_budget(arguments, say)

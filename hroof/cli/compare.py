@@ -52,6 +52,7 @@ def run(arguments: Arguments) -> int:
     """
     from hroof.report.compared import export
 
+    show.keep_runs(arguments.output, arguments.base, arguments.new)
     say = progress(arguments.quiet)
     found = _compared(arguments.base, arguments.new, say)
     for path in arguments.output:

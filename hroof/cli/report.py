@@ -99,6 +99,7 @@ def run(arguments: Arguments) -> int:
     """
     check_grouping(arguments.by)
     chart = _choice(arguments)
+    show.keep_runs(arguments.output, arguments.folder)
     say = progress(arguments.quiet)
     profile = Profile.load(arguments.folder)
     if only_marked(profile):

@@ -71,6 +71,23 @@ def keep_machine(machine: Machine | None, folder: Path, say: Say) -> None:
         say(f"hroof: {error}")
 
 
+def keep_runs(outputs: Sequence[Path], *runs: Path | None) -> None:
+    """Refuse to write over the files of a run, even with --force: the run would be lost.
+
+    Args:
+        outputs: The files that are asked for.
+        runs: Folders of runs, or None.
+
+    Raises:
+        OutputError: One of them is a file of a run.
+    """
+    own = [file for run in runs if run for file in (*Profile.files(run), run / MACHINE)]
+    kept = {file.resolve() for file in own}
+    for path in outputs:
+        if path.resolve() in kept:
+            raise OutputError(f"{str(path)!r} is a file of the run itself.", "Choose another name.")
+
+
 def keys(profile: Profile, by: Sequence[str] | None) -> tuple[str, ...]:
     """The grouping keys that were asked for; else layers, or kernels where a tool knew no layer."""
     if by is not None:

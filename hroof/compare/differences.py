@@ -12,7 +12,7 @@ import numpy as np
 from hroof.compare.matching import How, Pairs, layers_of, match_layers, match_names
 from hroof.compare.noise import Change, Judged, judge
 from hroof.errors import UsageError
-from hroof.roofline import Point, captured, points, remembering, undisturbed_step
+from hroof.roofline import Point, captured, points, remembering, undisturbed_step, wall_times
 from hroof.roofline.grouping import group
 from hroof.units import MemoryLevel, Source
 
@@ -264,13 +264,7 @@ def _check(base: Profile, new: Profile) -> None:
 
 
 def _side(profile: Profile, machine: Machine | None) -> Side:
-    steps = [step for step in profile.run.get("steps") or () if isinstance(step, Mapping)]
-    walls = [float(step["wall"]) for step in steps if _is_time(step.get("wall"))]
-    return Side(profile.name, profile, machine, typical(profile), tuple(walls))
-
-
-def _is_time(value: object) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value) and value > 0
+    return Side(profile.name, profile, machine, typical(profile), wall_times(profile))
 
 
 def typical(profile: Profile) -> Profile:

@@ -11,6 +11,7 @@ from hroof.ceilings import differences
 from hroof.counters.clock import APART
 from hroof.findings.finding import COLLECT_FLOP, Finding, Verdict, titled
 from hroof.machine import Machine
+from hroof.profile.schema import SCHEMA
 from hroof.roofline import (
     Point,
     captured,
@@ -66,6 +67,7 @@ def warnings(profile: Profile, machine: Machine | None) -> list[str]:
         *_steps(profile, machine),
         *_overhead(profile),
         *_negative(profile),
+        *_unreal(profile),
         *_coverage(profile),
         *_machine(profile, machine),
         *_above_roof(points(profile, machine)),
@@ -114,6 +116,19 @@ def _negative(profile: Profile) -> list[str]:
     count = int((profile.launches["duration"].to_numpy() < 0).sum())
     rows = _plural(count, "row has", "rows have")
     return [f"{rows} a negative time: it counts as not known."] if count else []
+
+
+def _unreal(profile: Profile) -> list[str]:
+    """Numbers that no source gives: a fault of it, or of who edited the file."""
+    wrong = np.zeros(len(profile.launches), dtype=bool)
+    columns = [name for name, column in SCHEMA.items() if column.dtype == "float"]
+    for name in columns:
+        numbers = profile.launches[name].to_numpy()
+        signed = name in ("start", "duration")  # a negative time has its own sentence
+        wrong |= np.isinf(numbers) if signed else (numbers < 0) | np.isinf(numbers)
+    rows = _plural(int(wrong.sum()), "row has", "rows have")
+    said = f"{rows} infinite numbers, or work below 0: nothing computed from them can be trusted."
+    return [said] if wrong.any() else []
 
 
 def _plural(count: int, one: str, many: str) -> str:
@@ -245,8 +260,9 @@ def verdict(profile: Profile, machine: Machine | None, ranked: list[Finding]) ->
     subject = usual_key(launches)
     held = _why(points(profile, machine, (subject,)), subject)
     if first is None:
-        return Verdict(text, held, "Nothing stands out: change the model or its precision.", True)
-    return Verdict(text, f"{first.title} {held}", first.action, True)
+        fine = "Nothing stands out: change the model or its precision."
+        return Verdict(text, held, fine, True, doubt is not None)
+    return Verdict(text, f"{first.title} {held}", first.action, True, doubt is not None)
 
 
 def no_ceilings_remedy(profile: Profile) -> str:

@@ -7,7 +7,7 @@ from hroof.roofline.grouping import block_of, captured, check_keys, missing_name
 from hroof.roofline.once import remembered, remembering
 from hroof.roofline.point import Pair, Point
 from hroof.roofline.points import points, select
-from hroof.roofline.totals import Totals, totals, undisturbed_step, wall_time
+from hroof.roofline.totals import Totals, totals, undisturbed_step, wall_time, wall_times
 
 __all__ = [
     "Coverage",
@@ -30,4 +30,5 @@ __all__ = [
     "undisturbed_step",
     "usual_key",
     "wall_time",
+    "wall_times",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
@@ -146,19 +146,25 @@ def _utilisation(
 
 def wall_time(profile: Profile) -> float | None:
     """Median wall time of the captured steps in seconds, as ``run.json`` has it, or None."""
-    recorded = [
-        step.get("wall") for step in profile.run.get("steps") or () if isinstance(step, dict)
-    ]
-    known = [float(wall) for wall in recorded if wall is not None and float(wall) > 0]
+    known = wall_times(profile)
     return float(np.median(known)) if known else None
+
+
+def wall_times(profile: Profile) -> tuple[float, ...]:
+    """Wall time of each captured step in seconds, as far as ``run.json`` has it."""
+    steps = [step for step in profile.run.get("steps") or () if isinstance(step, Mapping)]
+    return tuple(float(step["wall"]) for step in steps if _is_time(step.get("wall")))
+
+
+def _is_time(value: object) -> TypeGuard[float]:
+    """Whether a value of ``run.json`` is a number of seconds."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < np.inf
 
 
 def undisturbed_step(profile: Profile) -> float | None:
     """Seconds of a step on which nothing was collected, as ``run.json`` has it, or None."""
     seconds = profile.run.get("undisturbed_step")
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-        return None
-    return float(seconds) if 0 < seconds < float("inf") else None
+    return float(seconds) if _is_time(seconds) else None
 
 
 def union_time(launches: pd.DataFrame) -> float | None:

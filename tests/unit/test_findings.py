@@ -333,10 +333,13 @@ class TestVerdict:
         profile, machine = self.slow(build, 300), build.machine()
         said = verdict(profile, machine)
         assert "Doubtful: more than 20 times is nearly always other programs" in said.text
+        assert (said.supported, said.doubtful, said.sound) == (True, True, False)
         severities = {finding.severity for finding in findings(profile, machine)}
         assert "medium" in severities
         assert "high" not in severities
-        assert "Doubtful" not in verdict(self.slow(build, 150), machine).text
+        calm = verdict(self.slow(build, 150), machine)
+        assert "Doubtful" not in calm.text
+        assert calm.sound
 
     def test_a_huge_headroom_elsewhere_is_not(self, build: SimpleNamespace) -> None:
         profile = self.slow(build, 300).replace(run=RUN | {"device": "cuda:0"})
@@ -455,6 +458,24 @@ class TestWarnings:
         alone = Profile.from_rows([bad])
         assert "1 row has a negative time: it counts as not known." in warnings(alone, None)
         assert not any("negative" in text for text in warnings(steps([good]), build.machine()))
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            {"bytes_dram": -1.0}, {"bytes_l1": math.inf}, {"flop_nominal_matrix_fp32": -1.0},
+            {"launches": -1.0}, {"start": math.inf}, {"duration": math.inf},
+        ],
+    )  # fmt: skip
+    def test_numbers_that_cannot_be_are_told(
+        self, build: SimpleNamespace, wrong: dict[str, float]
+    ) -> None:
+        rows = build.rows()
+        assert warnings(Profile.from_rows(rows, build.run()), build.machine()) == []
+        rows[0] |= wrong
+        found = warnings(Profile.from_rows(rows, build.run()), build.machine())
+        said = "1 row has infinite numbers, or work below 0: nothing computed from them can be trusted."
+        assert said in found
+        assert not any("inf %" in text for text in found)
 
     def test_other_settings_than_those_of_the_ceilings(self, build: SimpleNamespace) -> None:
         profile = Profile.from_rows(build.rows(), build.run() | {"facts": {"threads": 2, "x": 1}})

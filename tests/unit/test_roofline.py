@@ -28,6 +28,7 @@ from hroof.roofline import (
     points,
     select,
     totals,
+    wall_times,
 )
 from hroof.units import MemoryLevel, Pipe, Precision, Source
 
@@ -660,6 +661,14 @@ class TestTotals:
         assert totals(before).undisturbed is None
         assert totals(after).undisturbed == seconds
         assert totals(after).wall == totals(before).wall
+
+    @pytest.mark.parametrize("wall", [None, 0.0, -1.0, math.nan, math.inf, "fast", True, [1.0]])
+    def test_a_wall_time_that_is_none_is_left_out(
+        self, build: SimpleNamespace, wall: object
+    ) -> None:
+        steps = [{"step": 0, "wall": wall}, {"step": 1}, {"step": 2, "wall": 3e-4}, 3]
+        assert wall_times(Profile.from_rows([], {"steps": steps})) == (3e-4,)
+        assert totals(Profile.from_rows([], {"steps": steps[:2]})).wall is None
 
     def test_utilisation_needs_wall_time_and_peaks(self, build: SimpleNamespace) -> None:
         assert totals(build.profile(), None).mfu is None

@@ -90,6 +90,7 @@ def test_number(value: float, text: str) -> None:
 def test_percent() -> None:
     assert percent(0.1234) == "12.3 %"
     assert percent(1, digits=0) == "100 %"
+    assert (percent(math.inf), percent(-math.inf)) == ("∞ %", "-∞ %")
 
 
 @pytest.mark.parametrize(

@@ -190,6 +190,12 @@ def test_files_that_are_no_toml(tmp_path: Path, text: str, said: str) -> None:
         Budget.load(written(tmp_path, text))
 
 
+def test_a_mark_that_editors_put_in_front_is_no_error(tmp_path: Path) -> None:
+    path = tmp_path / "marked.toml"
+    path.write_text("[step]\nlaunches.max = 3", encoding="utf-8-sig")
+    assert [limit.value for limit in Budget.load(path).limits] == [3]
+
+
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="does not exist"):
         Budget.load(tmp_path / "absent.toml")

@@ -66,6 +66,17 @@ def test_statuses(
     assert "Traceback" not in done.err
 
 
+@pytest.mark.parametrize("option", ["--markdown", "--write"])
+def test_no_run_is_written_over(hroof: Any, runs: tuple[Path, Path], option: str) -> None:
+    done = hroof("check", runs[0], option, runs[0] / "run.json", "--force")
+    assert (done.status, done.out) == (OUTPUT, "")
+    done = hroof(
+        "check", runs[1], "--baseline", runs[0], "--markdown", runs[0] / "run.json", "--force"
+    )
+    assert (done.status, done.out) == (OUTPUT, "")
+    assert Profile.load(runs[0]).step_count == 3
+
+
 def test_noise_is_no_excuse_when_strict(
     hroof: Any, runs: tuple[Path, Path], tmp_path: Path
 ) -> None:

@@ -57,6 +57,13 @@ def test_files_by_their_suffix(hroof: Any, runs: tuple[Path, Path], tmp_path: Pa
     assert all((tmp_path / name).stat().st_size for name in names)
 
 
+def test_neither_run_is_written_over(hroof: Any, runs: tuple[Path, Path]) -> None:
+    for folder in runs:
+        done = hroof("compare", *runs, "-o", folder / "run.json", "--force")
+        assert (done.status, done.out) == (4, "")
+        assert Profile.load(folder).step_count == 3
+
+
 def test_quiet(hroof: Any, runs: tuple[Path, Path]) -> None:
     assert hroof("compare", *runs, "-o", "a.csv", "--quiet").err == ""
 

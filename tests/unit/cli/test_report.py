@@ -79,6 +79,19 @@ def test_a_file_is_replaced_only_with_force(hroof: Any, saved: Path, tmp_path: P
     assert (tmp_path / "a.csv").read_text() != "mine"
 
 
+@pytest.mark.parametrize("name", ["run.json", "launches-0.parquet", "machine.json"])
+def test_a_run_is_not_written_over_by_its_own_report(hroof: Any, saved: Path, name: str) -> None:
+    before = (saved / name).read_bytes()
+    suffix = Path(name).suffix
+    (saved / f"link{suffix}").symlink_to(saved / name)
+    for path in (saved / name, saved / f"link{suffix}", saved / ".." / saved.name / name):
+        done = hroof("report", saved, "-o", path, "--force")
+        assert (done.status, done.out) == (4, "")
+        assert "is a file of the run itself" in done.err
+    assert (saved / name).read_bytes() == before
+    assert hroof("report", saved, "-o", saved / "report.json").status == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
