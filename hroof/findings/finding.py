@@ -72,12 +72,19 @@ class Verdict:
         why: What it rests on, or why there is none.
         next: What to do first.
         supported: Whether the run can support a verdict.
+        doubtful: Whether other programs probably disturbed what it rests on; the text says so.
     """
 
     text: str
     why: str
     next: str
     supported: bool
+    doubtful: bool = False
+
+    @property
+    def sound(self) -> bool:
+        """Whether it may look like something to rely on."""
+        return self.supported and not self.doubtful
 
 
 def titled(name: str, subject: str) -> str:
