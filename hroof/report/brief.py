@@ -102,8 +102,10 @@ def _ranking(
 
 
 def _far_level(shown: Sequence[Point]) -> MemoryLevel | None:
+    """The farthest level that bytes pass through: what fits the caches leaves columns of dashes at DRAM."""
     levels = cells.levels_of(shown)
-    return levels[-1] if levels else None
+    passed = [level for level in levels if any(point.nbytes.get(level, 0) > 0 for point in shown)]
+    return next(reversed(passed or levels), None)
 
 
 def _headers(by: Sequence[str], shown: Sequence[Point], machine: Machine | None) -> list[str]:
@@ -162,7 +164,7 @@ def _coverage(profile: Profile) -> str:
     text = f"Coverage: {percent(known.time_attributed)} of the launch time has a layer, "
     text += f"{percent(known.time_with_flop)} known FLOP"
     if known.time_loading > 0:
-        text += f" (without data loading, {percent(known.time_loading)})"
+        text += f" (data loading, {percent(known.time_loading)}, left out)"
     containers = sum(known.time_on_containers.values())
     if containers > 0:
         text += f"; {percent(containers)} rests on the model itself or a container"

@@ -31,6 +31,11 @@ def levels_of(points: Sequence[Point]) -> list[MemoryLevel]:
     return [level for level in MemoryLevel if any(level in point.nbytes for point in points)]
 
 
+def unused(point: Point, level: MemoryLevel) -> bool:
+    """Whether no byte passes through a level, as far as all launches are known."""
+    return point.nbytes.get(level) == 0 and not point.unsized_time.get(level, 0.0) > 0
+
+
 def bytes_mark(point: Point, level: MemoryLevel) -> str:
     """``≥`` for counted bytes or bytes known for a part only, ``~`` for predicted ones."""
     source = point.sources.get(level.value, Source.MISSING)

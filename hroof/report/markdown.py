@@ -51,7 +51,7 @@ def render(
 
 
 def _said(said: Verdict) -> str:
-    sign = "" if said.supported else "⚠ "
+    sign = "" if said.sound else "⚠ "
     why = f"\nWhy: {gfm.plain(said.why)}  \nNext: {gfm.plain(said.next)}\n"
     return f"**{sign}{gfm.plain(said.text)}**\n{why}"
 

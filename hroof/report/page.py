@@ -58,5 +58,5 @@ def panel(console: Console, title: str, said: Verdict) -> None:
 
     body = Text(visible(said.text), style="bold", overflow="fold")
     body.append(f"\nWhy: {visible(said.why)}\nNext: {visible(said.next)}", style="not bold")
-    style = "green" if said.supported else "yellow"
+    style = "green" if said.sound else "yellow"
     console.print(Panel(body, title=Text(visible(title)), border_style=style))

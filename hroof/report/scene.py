@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hroof.machine import Machine
+from hroof.report.cells import unused
 from hroof.report.labels import group_of, label_of
 from hroof.roofline import Pair, Point, flag_point
 from hroof.units import MemoryLevel, Pipe, Source, si
@@ -40,6 +41,7 @@ class Spot:
         executed: Least ÷ nominal FLOP.
         missing: Why there is nothing to draw, or empty.
         byte_rate: B/s at each level that is known.
+        unused: Levels that no byte passes through, which is known.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Spot:
     executed: float = 1.0
     missing: str = ""
     byte_rate: Mapping[MemoryLevel, float] = field(default_factory=dict)
+    unused: tuple[MemoryLevel, ...] = ()
 
     @property
     def levels(self) -> list[MemoryLevel]:
@@ -158,6 +161,7 @@ def spot(point: Point) -> Spot:
         executed=least / total if total > 0 and least > 0 else 1.0,
         missing=_missing(point),
         byte_rate=point.byte_rate,
+        unused=tuple(level for level in point.nbytes if unused(point, level)),
     )
 
 
@@ -212,19 +216,18 @@ def _only(one: Spot, wanted: tuple[MemoryLevel, ...]) -> Spot:
         one,
         intensity={level: v for level, v in one.intensity.items() if level in wanted},
         byte_rate={level: v for level, v in one.byte_rate.items() if level in wanted},
+        unused=tuple(level for level in one.unused if level in wanted),
     )
 
 
 def _left_out(spots: Sequence[Spot], surplus: Sequence[Spot]) -> Iterable[NotDrawn]:
     for one in spots:
         levels, drawn = tuple(one.intensity), one.levels
+        rest = tuple(level for level in levels if level not in drawn)
         if one.missing or not drawn:
             yield NotDrawn(one.name, levels, one.missing or _why(one))
-        elif len(drawn) < len(levels):
-            rest = tuple(level for level in levels if level not in drawn)
-            yield NotDrawn(
-                one.name, rest, "no traffic known at " + ", ".join(x.label for x in rest)
-            )
+        elif rest:
+            yield NotDrawn(one.name, rest, _no_traffic(one, rest))
     for one in surplus:
         yield NotDrawn(one.name, tuple(one.levels), f"not among the {MAX_SPOTS} longest")
 
@@ -232,7 +235,16 @@ def _left_out(spots: Sequence[Spot], surplus: Sequence[Spot]) -> Iterable[NotDra
 def _why(one: Spot) -> str:
     if one.rate == 0:
         return ZERO_FLOP
-    return "performance not known" if not drawable(one.rate) else "no traffic known"
+    if not drawable(one.rate):
+        return "performance not known"
+    return _no_traffic(one, (*one.intensity, *one.unused))
+
+
+def _no_traffic(one: Spot, levels: tuple[MemoryLevel, ...]) -> str:
+    """That no byte passes through levels, or that it is not known of some of them."""
+    known = "" if levels and set(levels) <= set(one.unused) else " known"
+    where = f" at {', '.join(level.label for level in levels)}" if levels else ""
+    return f"no traffic{known}{where}"
 
 
 # Ceilings

@@ -95,6 +95,7 @@ _VERDICT = {
     "why": {"type": "string"},
     "next": {"type": "string"},
     "supported": {"type": "boolean"},
+    "doubtful": {"type": "boolean"},
 }
 
 JSON_SCHEMA: dict[str, Any] = {

@@ -166,7 +166,9 @@ def _findings(console: Console, report: _Report) -> None:
         if finding.saves > 0:
             saved = f"Saves at most {si(finding.saves, 's')} a step. Assumed: {finding.assumption}"
             line(console, saved, indent=3)
-    _rest(console, len(report.findings) - len(shown), "finding", "--json lists them")
+    for number_, finding in enumerate(report.findings[MAX_FINDINGS:], MAX_FINDINGS + 1):
+        saved = f" Saves at most {si(finding.saves, 's')} a step." if finding.saves > 0 else ""
+        line(console, f"{number_}. [{finding.severity}] {finding.title}{saved}")
 
 
 def _rest(console: Console, more: int, what: str, how: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hroof.machine import Machine
+from hroof.report.cells import unused
 from hroof.report.scene import MAX_SPOTS, SOLID, NotDrawn, drawable, spot
 from hroof.roofline import Pair, Point
 from hroof.units import MemoryLevel, Pipe, Source, si
@@ -256,7 +257,8 @@ def _why(point: Point, flop: float, level: MemoryLevel) -> str:
     if not point.time > 0:
         return "time not known"
     if not drawable(point.nbytes.get(level)):
-        return f"no traffic known at {level.label}"
+        known = "" if unused(point, level) else " known"
+        return f"no traffic{known} at {level.label}"
     untimed = max(
         point.untimed_flop / point.total_flop,
         point.untimed_bytes.get(level, 0.0) / point.nbytes[level],

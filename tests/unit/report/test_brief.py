@@ -109,6 +109,23 @@ def test_vector_peaks_are_named_only_where_they_differ(
     assert "same unit" not in ceilings_line(profile, build.machine(peaks=peaks, shared_pipes=False))
 
 
+def test_the_columns_are_of_the_farthest_level_that_is_used(build: SimpleNamespace) -> None:
+    """A model that fits the caches moves nothing at DRAM: two columns of dashes help nobody."""
+    rows = [
+        build.row(
+            "fc", "forward", "mm", 5, **build.flop(matrix_fp32=1e6),
+            bytes_l1=1e6, bytes_l2=1e5, bytes_dram=far,
+            source_l2="predicted", source_dram="predicted",
+        )
+        for far in (0.0, 0.0)
+    ]  # fmt: skip
+    text = brief.render(Profile.from_rows(rows), build.machine(), width=200)
+    assert "B/s L2" in text and "FLOP/B L2" in text
+    assert "B/s DRAM" not in text
+    rows[1] |= {"bytes_dram": 10.0}
+    assert "B/s DRAM" in brief.render(Profile.from_rows(rows), build.machine(), width=200)
+
+
 def test_any_grouping(profile: Profile, machine: Machine) -> None:
     text = brief.render(profile, machine, by=("phase", "op"), width=160)
     assert "By phase, op" in text

@@ -119,6 +119,16 @@ def test_a_level_that_cannot_be_drawn_is_left_out_alone(bad: float) -> None:
     assert (left.name, left.levels, left.reason) == ("a", (L2,), "no traffic known at L2")
 
 
+def test_no_traffic_and_no_known_traffic_are_told_apart() -> None:
+    """What fits the caches has no traffic at DRAM: that is known, and said so."""
+    fits = make_point(nbytes={L1: 1e6, DRAM: 0.0})
+    (left,) = compose([spot(fits)], make_machine(), [DRAM]).not_drawn
+    assert left.reason == "no traffic at DRAM"
+    partly = dataclasses.replace(fits, unsized_time={DRAM: 1e-3})
+    (left,) = compose([spot(partly)], make_machine(), [DRAM]).not_drawn
+    assert left.reason == "no traffic known"
+
+
 def test_a_rate_of_zero_is_zero_flop() -> None:
     (left,) = compose([Spot("a", 0.0, {L1: 0.0})], None).not_drawn
     assert left.reason == "0 FLOP"

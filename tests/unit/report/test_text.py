@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hroof.errors import UsageError
+from hroof.findings import findings
 from hroof.machine import Ceiling, Machine
 from hroof.profile import Profile
 from hroof.report import say
@@ -31,7 +32,7 @@ from hroof.report.cells import (
     without_flop,
 )
 from hroof.report.grid import Grid, show
-from hroof.report.text import render
+from hroof.report.text import MAX_FINDINGS, render
 from hroof.roofline import Point, points
 from hroof.units import MemoryLevel
 
@@ -177,8 +178,13 @@ class TestHonesty:
         assert text.count("No ceiling for matrix fp64") == 1
         assert "a, b: No ceiling for matrix fp64" in text
 
-    def test_more_findings_than_shown_are_counted(self, profile: Profile, machine: Machine) -> None:
-        assert re.search(r"and \d+ more findings? \(--json", render(profile, machine, width=WIDE))
+    def test_every_finding_stands_there(self, profile: Profile, machine: Machine) -> None:
+        """The short report promises the rest of them with --full."""
+        ranked = findings(profile, machine)
+        assert len(ranked) > MAX_FINDINGS
+        said = section(render(profile, machine, width=4000), "What to change first")
+        for place, finding in enumerate(ranked, 1):
+            assert f"{place}. [{finding.severity}] {finding.title}" in said
 
     def test_a_run_without_findings(self, build: SimpleNamespace) -> None:
         rows = [build.row("a", "forward", "exp", 13, bytes_l1=1.0)]

@@ -196,7 +196,7 @@ def test_the_level_can_be_chosen() -> None:
         ({"time": NAN}, "time not known"),
         ({"time": 0.0}, "time not known"),
         ({"nbytes": {}}, "no traffic known at DRAM"),
-        ({"nbytes": {DRAM: 0.0}}, "no traffic known at DRAM"),
+        ({"nbytes": {DRAM: 0.0}}, "no traffic at DRAM"),
         ({"flop": {V64: 1e9}, "least_flop": {V64: 1e9}}, "no peak known for vector FP64"),
         ({"untimed_flop": 5e8}, "time known for a part of its work only"),
         ({"untimed_bytes": {DRAM: 1e6}}, "time known for a part of its work only"),
