@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -70,7 +71,15 @@ def _compared(base: Path, new: Path, say: Say) -> Comparison:
     (before, roofs_before), (after, roofs_after) = (
         _loaded(folder, name, say) for folder, name in ((base, "BASE"), (new, "NEW"))
     )
-    return compare(before, after, base_machine=roofs_before, new_machine=roofs_after)
+    found = compare(before, after, base_machine=roofs_before, new_machine=roofs_after)
+    if before.name != after.name or base == new:
+        return found
+    # A program that ran twice has given both runs one name: then only the folders tell them apart.
+    one, other = (
+        dataclasses.replace(side, name=str(folder))
+        for side, folder in ((found.base, base), (found.new, new))
+    )
+    return dataclasses.replace(found, base=one, new=other)
 
 
 def _loaded(folder: Path, name: str, say: Say) -> tuple[Profile, Machine | None]:

@@ -15,6 +15,15 @@ _EACH_ELEMENT = (Family.ELEMENTWISE, Family.RANDOM)
 _FUSIBLE = (*_EACH_ELEMENT, Family.COPY, Family.REDUCTION, Family.SOFTMAX, Family.NORMALISATION)
 
 
+def _chains(number: float) -> str:
+    """How many chains a step has: of threads that take turns the steps differ, and nobody counts 5.33 chains."""
+    if number < 1:
+        return f"{count(number)} chains"
+    whole = round(number)
+    about = "" if number == whole else "about "
+    return f"{about}{whole} {'chain' if whole == 1 else 'chains'}"
+
+
 def elementwise(run: Context) -> list[Finding]:
     """Chains of memory-bound elementwise ops."""
     able = run.rows(LEVELS) & ~run.matrix & run.of_family(*_FUSIBLE)
@@ -27,7 +36,7 @@ def elementwise(run: Context) -> list[Finding]:
     traffic = f"; {_traffic(point, found)}" if known else ""
     title = (
         f"Memory-bound elementwise work, {launches_text(point.launches)}{run.per} in "
-        f"{count(found.count)} {'chain' if found.count == 1 else 'chains'}, takes {percent(share)} of the launch time"
+        f"{_chains(found.count)}, takes {percent(share)} of the launch time"
         f"{traffic}."
     )
     saves = (

@@ -38,6 +38,15 @@ def test_text_goes_to_standard_output(hroof: Any, runs: tuple[Path, Path]) -> No
     assert "small (BASE) → changed (NEW)" in done.out
 
 
+def test_runs_of_one_name_are_told_apart_by_their_folders(
+    hroof: Any, runs: tuple[Path, Path], profile: Profile
+) -> None:
+    profile.save(Path("again"))
+    done = hroof("compare", "base", "again")
+    assert "base (BASE) → again (NEW)" in done.out
+    assert "\nBASE base · " in done.out and "\nNEW again · " in done.out
+
+
 def test_rows_on_request(hroof: Any, runs: tuple[Path, Path]) -> None:
     done = hroof("compare", *runs, "--top", "1", "--full")
     assert done.out == text.render(compared(runs), top=1, full=True)

@@ -56,6 +56,17 @@ class TestElementwise:
         assert finding.saves == pytest.approx(120e-6 - 60e-6 / 4)
         assert finding.evidence[0] == "Most of it: add, exp, mul."
 
+    def test_steps_that_differ_have_no_fractions_of_chains(self, build: SimpleNamespace) -> None:
+        """Threads that take turns order the ops of each step anew: 1, 2 and 2 chains are about 2."""
+        pair = self.rows(build, "mul", "add")
+        between = build.row("a", "forward", "mm", 30, **build.flop(matrix_fp32=1e3), bytes_l1=1.0)
+        orders = [[*pair, *pair, between], [*pair, between, *pair], [*pair, between, *pair]]
+        rows = [row | {"step": step} for step, order in enumerate(orders) for row in order]
+        timed = [row | {"start": 30e-6 * place} for place, row in enumerate(rows)]
+        run = {"steps": [{"step": i, "wall": 1e-3} for i in range(3)], "device": "cpu"}
+        title = only("elementwise", Profile.from_rows(timed, run), build.machine()).title
+        assert "4 launches a step in about 2 chains, takes" in title
+
     def test_a_saving_is_what_is_left_above_the_fused_time(self, build: SimpleNamespace) -> None:
         rows = self.rows(build, "mul", "add", bytes_l1=8e5, bytes_dram=1e5)
         finding = only("elementwise", steps(rows), build.machine())
