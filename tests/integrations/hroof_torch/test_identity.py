@@ -226,6 +226,7 @@ def test_attaching_compiles_nothing_again(backend: str) -> None:
     assert (private.dynamo_graph_count(), frames()) == (graphs, known)
 
 
+@pytest.mark.usefixtures("only_optimizers_of_this_test")
 @pytest.mark.parametrize("skip", [0, 1])
 def test_compiled_code_runs_compiled_in_every_stage(skip: int) -> None:
     """A backend's own function is called once per call of the module: never replaced by eager code."""
