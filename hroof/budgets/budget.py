@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hroof.budgets.quantities import QUANTITIES, SHARE, Quantity
-from hroof.budgets.subjects import KEYS, Scope
+from hroof.budgets.subjects import KEYS, Scope, matches
 from hroof.errors import UsageError
 from hroof.units import Phase, parse, parse_share
 
@@ -93,9 +93,8 @@ class Budget:
         """
         path = Path(path)
         try:
-            data = tomllib.loads(
-                path.read_text(encoding="utf-8-sig")
-            )  # editors may put a mark in front
+            # Editors may put a byte order mark in front.
+            data = tomllib.loads(path.read_text(encoding="utf-8-sig"))
         except FileNotFoundError:
             raise UsageError(f"{str(path)!r} does not exist.", "Give a budget file.") from None
         except (OSError, UnicodeDecodeError) as error:
@@ -164,9 +163,15 @@ class _Reader:
             elif key in KEYS:
                 for pattern, inner in self._table(table, (key,)).items():
                     place = (key, pattern)
+                    self._check_phase(Scope(key, pattern))
                     yield from self._scope(Scope(key, pattern), self._table(inner, place), place)
             else:
                 raise self._unknown("table", key, (STEP, *KEYS), ())
+
+    def _check_phase(self, scope: Scope) -> None:
+        """Of phases all names are known: one that can match none is a typing error."""
+        if scope.key == "phase" and not any(matches(str(phase), scope) for phase in Phase):
+            raise self._unknown("phase", scope.pattern, [*map(str, Phase)], (scope.key,))
 
     def _scope(
         self, scope: Scope, table: Mapping[str, Any], place: tuple[str, ...]

@@ -190,6 +190,14 @@ def test_files_that_are_no_toml(tmp_path: Path, text: str, said: str) -> None:
         Budget.load(written(tmp_path, text))
 
 
+@pytest.mark.parametrize("name", ["fwd", "Forward", "x*", "(no phase)", ""])
+def test_a_phase_that_cannot_be_is_refused(name: str) -> None:
+    error = refused({"phase": {name: {"time": {"max": 1}}}})
+    assert f"there is no phase {name!r}" in error.fact
+    read = Budget.read({"phase": {known: {"time": {"max": 1}} for known in ("forward", "*ward")}})
+    assert [limit.scope.pattern for limit in read.limits] == ["forward", "*ward"]
+
+
 def test_a_mark_that_editors_put_in_front_is_no_error(tmp_path: Path) -> None:
     path = tmp_path / "marked.toml"
     path.write_text("[step]\nlaunches.max = 3", encoding="utf-8-sig")
