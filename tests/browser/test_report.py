@@ -8,15 +8,16 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import hroof.report
+from hroof.machine import Ceiling
 from hroof.report.export import to_frame
 from hroof.report.html import render
 from hroof.roofline import points
-from hroof.units import number, percent, si
+from hroof.units import MemoryLevel, number, percent, si
 from tests.browser import runs
 from tests.browser.chromium import CONTROL
 
@@ -104,6 +105,30 @@ def test_roofs_are_solid_where_measured_and_dashed_where_read_in_a_data_sheet(pa
         "getComputedStyle(document.querySelector('#chart .roof.dashed')).strokeDasharray"
     )
     assert dashes != "none"
+
+
+def test_names_of_bandwidths_that_lie_close_do_not_overlap(opened: Open) -> None:
+    how: dict[str, Any] = {"how": "measured", "samples": 5, "spread": 0.03}
+    near = {
+        MemoryLevel.L1: Ceiling(30e9, **how), MemoryLevel.L2: Ceiling(26e9, **how),
+        MemoryLevel.L3: Ceiling(23e9, **how), MemoryLevel.DRAM: Ceiling(20e9, **how),
+    }  # fmt: skip
+    page = opened(render(runs.transformer(), runs.machine(bandwidths=near)))
+    # Along the roofs, which are parallel: turned back by their angle, the boxes can be compared.
+    boxes = page.run(
+        "[...document.querySelectorAll('#chart .roof-name[transform]')].map((one) => {"
+        "const [x, y, angle] = one.getAttribute('transform').match(/-?[\\d.]+/g).map(Number);"
+        "const [c, s] = [Math.cos(-angle * Math.PI / 180), Math.sin(-angle * Math.PI / 180)];"
+        "const [along, across] = [x * c - y * s, x * s + y * c];"
+        "return [along, across - 9, along + one.getBBox().width, across]; })"
+    )
+    assert len(boxes) == 4
+    pairs = [(a, b) for i, a in enumerate(boxes) for b in boxes[:i]]
+    assert not [
+        pair
+        for pair in pairs
+        if all(pair[0][i] < pair[1][i + 2] and pair[1][i] < pair[0][i + 2] for i in (0, 1))
+    ]
 
 
 def test_no_two_labels_overlap(page: Page) -> None:

@@ -103,17 +103,32 @@ const zones = () => {
 
 const roofClass = (roof) => `roof ${roof.solid ? "solid" : "dashed"}`;
 
-const slopedRoof = (roof, top) => {
+const bandwidthName = (roof) => `${roof.name} ${si(roof.rate, "B/s")}`;
+
+const slopedRoof = (roof, top, shift, lift) => {
   const end = Math.min(top ? top / roof.rate : limits.x1, limits.x1);
   const start = Math.max(limits.x0, limits.y0 / roof.rate);
   if (end <= start) return [];
   const [x1, y1, x2, y2] = [X(start), Y(start * roof.rate), X(end), Y(end * roof.rate)];
   const angle = (Math.atan2(y2 - y1, x2 - x1) * 180) / Math.PI;
-  const place = `translate(${x1 + (x2 - x1) * 0.04 + 6},${y1 + (y2 - y1) * 0.04 - 6}) rotate(${angle})`;
+  const along = 0.04 + shift / Math.hypot(x2 - x1, y2 - y1);
+  const place = `translate(${x1 + (x2 - x1) * along + 6},${y1 + (y2 - y1) * along - lift}) rotate(${angle})`;
   return [
     draw("line", { class: roofClass(roof), x1, y1, x2, y2 }),
-    draw("text", { class: "roof-name", transform: place }, `${roof.name} ${si(roof.rate, "B/s")}`),
+    draw("text", { class: "roof-name", transform: place }, bandwidthName(roof)),
   ];
+};
+
+// Labels of bandwidths that lie close together: that of the lowest goes below its roof, others move along theirs.
+const slopedRoofs = (top) => {
+  let [shift, last] = [0, null];
+  return [...shownSlopes()].sort((a, b) => b.rate - a.rate).flatMap((roof, place, all) => {
+    const close = last && Y(roof.rate) - Y(last.rate) < 17;
+    const below = close && place === all.length - 1;
+    shift = close && !below ? shift + 7 * bandwidthName(last).length + 14 : 0;
+    last = roof;
+    return slopedRoof(roof, top, shift, below ? -14 : 6);
+  });
 };
 
 // Labels of peaks that lie close together move to the left, one beside the other.
@@ -137,5 +152,5 @@ const roofLines = () => {
   const flats = shownPeaks();
   const top = flats.length ? Math.max(...flats.map((roof) => roof.rate)) : 0;
   return draw("g", { class: "roofs" },
-    ...shownSlopes().flatMap((roof) => slopedRoof(roof, top)), ...flatRoofs(flats));
+    ...slopedRoofs(top), ...flatRoofs(flats));
 };
