@@ -198,8 +198,8 @@ def caveats(report: Report) -> list[str]:
         for note in point.notes:
             about.setdefault(note, []).append("/".join(point.key.values()) or "all")
     notes = [f"{_some(names)}: {note}" for note, names in about.items()]
-    machine = list(report.machine.warnings) if report.machine is not None else []
-    texts = list(dict.fromkeys([*report.warnings, *machine, *notes]))
+    # The warnings hold those of the machine.
+    texts = list(dict.fromkeys([*report.warnings, *notes]))
     left = len(texts) - _MAX_CAVEATS
     more = [f"and {left} more."] if left > 0 else []
     return [*texts[:_MAX_CAVEATS], *more, *_CONVENTIONS]
