@@ -13,7 +13,7 @@ import hroof
 import hroof_keras
 
 
-def main(folder: str = "hroof-example") -> list[Path]:
+def main(folder: str = "hroof-example-keras") -> list[Path]:
     """Measure a small net and write everything that there is to see of it."""
     keras.utils.set_random_seed(0)
     dense = keras.layers.Dense
