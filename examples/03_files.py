@@ -19,7 +19,7 @@ def main(folder: str = "hroof-example") -> list[Path]:
     optimizer = torch.optim.AdamW(net.parameters())
     batch = torch.randn(64, 256)
 
-    with hroof.region("mlp", skip=2, steps=3, out=f"{folder}/run", show=False) as run:
+    with hroof.region("mlp", skip=2, steps=3, show=False) as run:
         for _ in range(6):
             net(batch).square().mean().backward()
             optimizer.step()
@@ -29,8 +29,8 @@ def main(folder: str = "hroof-example") -> list[Path]:
         Path(folder) / name for name in ("roofline.png", "report.html", "layers.csv", "report.json")
     ]
     for path in written:
-        run.report(path, by=("layer", "phase"))
-    again = hroof.Profile.load(f"{folder}/run")
+        run.report(path, by=("layer", "phase"), force=True)
+    again = hroof.load(run.save(f"{folder}/run", force=True)).profile
     print(f"{again.step_count} steps, {len(again.launches)} rows, {', '.join(map(str, written))}")
     return written
 

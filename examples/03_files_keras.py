@@ -21,17 +21,15 @@ def main(folder: str = "hroof-example-keras") -> list[Path]:
     net.compile("adamw", "mse")
     batches = np.random.default_rng(0).standard_normal((6 * 64, 256), dtype="float32")
 
-    roofline = hroof_keras.RooflineCallback(
-        skip=2, steps=3, name="mlp", out=f"{folder}/run", show=False
-    )
+    roofline = hroof_keras.RooflineCallback(skip=2, steps=3, name="mlp", show=False)
     net.fit(batches, batches, batch_size=64, verbose=0, callbacks=[roofline])
 
     written = [
         Path(folder) / name for name in ("roofline.png", "report.html", "layers.csv", "report.json")
     ]
     for path in written:
-        roofline.report(path, by=("layer", "phase"))
-    again = hroof.Profile.load(f"{folder}/run")
+        roofline.report(path, by=("layer", "phase"), force=True)
+    again = hroof.load(roofline.run.save(f"{folder}/run", force=True)).profile
     print(f"{again.step_count} steps, {len(again.launches)} rows, {', '.join(map(str, written))}")
     return written
 

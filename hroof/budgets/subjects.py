@@ -179,11 +179,14 @@ class Subject:
 def matches(name: str, scope: Scope) -> bool:
     """Whether a scope names a group: capitals count, ``*`` stands for dots as well.
 
-    What has no layer (op, kernel, …) is meant only where it is written out: ``(no layer)``.
+    What has no layer (op, kernel, …) is meant only where it is written out: ``(no layer)``. The namespace of an op
+    may be left out, as reports do: ``addmm`` is ``aten::addmm``.
     """
-    if name == scope.pattern:
+    names = {name, name.rpartition("::")[2]} if scope.key == "op" else {name}
+    if scope.pattern in names:
         return True
-    return name != missing_name(scope.key) and bool(re.match(translate(scope.pattern), name))
+    pattern = translate(scope.pattern)
+    return name != missing_name(scope.key) and any(re.match(pattern, one) for one in names)
 
 
 def _in_order(steps: Sequence[Point]) -> tuple[Point, ...]:

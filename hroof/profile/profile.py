@@ -98,7 +98,7 @@ class Profile:
         if not force and (folder / "run.json").exists():
             raise OutputError(
                 f"{str(folder)!r} holds a profile already.",
-                "Choose another folder, or allow replacing it with --force.",
+                "Choose another folder, or allow replacing it: --force, in Python force=True.",
             )
         parts = self._parts()
         run = {**self.run, "kind": _KIND, "schema": SCHEMA_VERSION, "ranks": list(parts)}

@@ -233,7 +233,7 @@ def write(
     if path.exists() and not force:
         raise OutputError(
             f"{str(path)!r} exists already.",
-            "Choose another name, or allow replacing it with --force.",
+            "Choose another name, or allow replacing it: --force, in Python force=True.",
         )
     if suffix in CHARTS:
         write_atomic(path, _chart_writer(profile, machine, tuple(by), suffix, chart))

@@ -54,10 +54,11 @@ def test_explicit_steps() -> None:
 
 
 def test_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    written = example("03_files").main(str(tmp_path / "here"))
-    assert all(path.stat().st_size > 0 for path in written)
-    assert hroof.Profile.load(tmp_path / "here" / "run").step_count == 3
-    assert "3 steps" in capsys.readouterr().out
+    for _ in range(2):  # what the first left is replaced
+        written = example("03_files").main(str(tmp_path / "here"))
+        assert all(path.stat().st_size > 0 for path in written)
+        assert hroof.Profile.load(tmp_path / "here" / "run").step_count == 3
+        assert "3 steps" in capsys.readouterr().out
 
 
 def test_on_paper() -> None:

@@ -110,7 +110,7 @@ def write_text(text: str, path: str | Path, *, force: bool = False) -> Path:
     if path.exists() and not force:
         raise OutputError(
             f"{str(path)!r} exists already.",
-            "Choose another name, or allow replacing it with --force.",
+            "Choose another name, or allow replacing it: --force, in Python force=True.",
         )
     content = text.encode()
     write_atomic(path, lambda temporary: _fill(temporary, content))

@@ -168,7 +168,7 @@ def write(found: Comparison, path: str | Path, *, force: bool = False) -> Path:
     if path.exists() and not force:
         raise OutputError(
             f"{str(path)!r} exists already.",
-            "Choose another name, or allow replacing it with --force.",
+            "Choose another name, or allow replacing it: --force, in Python force=True.",
         )
     write_atomic(path, make(found, path.suffix.lower()))
     return path

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from hroof.budgets import Budget, Verdict, check, losses, summary
+from hroof.budgets import Budget, Scope, Verdict, check, losses, summary
+from hroof.budgets.subjects import matches
 from hroof.errors import UsageError
 from hroof.machine import Machine
 from hroof.profile import Profile
@@ -47,6 +48,20 @@ class TestScopes:
         row = run.row({"layer": {name: {"time": {"max": 1}}}})
         assert row.subject is not None
         assert row.name == name
+
+    @pytest.mark.parametrize(
+        ("key", "pattern", "name", "found"),
+        [
+            ("op", "addmm", "aten::addmm", True),
+            ("op", "aten::addmm", "aten::addmm", True),
+            ("op", "add*", "aten::addmm", True),
+            ("op", "copy_*", "aten::_foreach_copy_", False),
+            ("op", "aten", "aten::addmm", False),
+            ("kernel", "sum", "void at::sum", False),
+        ],
+    )
+    def test_an_op_needs_no_namespace(self, key: str, pattern: str, name: str, found: bool) -> None:
+        assert matches(name, Scope(key, pattern)) is found
 
     def test_what_is_not_there_is_not_passed(self, checking: Any) -> None:
         row = checking.row({"layer": {"fc9": {"time": {"max": 1}}}})
