@@ -91,6 +91,7 @@ def inside(
     if "hroof_check" in source or "mark.hroof" in source:
         named = f"hroof_pytest.checker.FRAMEWORKS = ({framework!r},)"
         pytester.makeconftest(f"import hroof_pytest.checker\n\n{named}\n")
+    pytester.makeini("[pytest]")  # its own, wherever temporary folders lie
     pytester.makepyfile(source)
     return pytester.runpytest_subprocess(*QUIET, *options)
 

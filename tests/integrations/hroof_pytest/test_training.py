@@ -85,6 +85,7 @@ share_unattributed.max = "90 %"
 def test_training(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(TESTS)
     (pytester.path / "budget.toml").write_text(BUDGET)
+    pytester.makeini("[pytest]")  # its own, wherever temporary folders lie
     done = pytester.runpytest_subprocess(*QUIET)
     done.assert_outcomes(passed=3, failed=5)
     text = done.stdout.str()
