@@ -24,6 +24,33 @@ def write_atomic(path: Path, write: Write) -> None:
     write_together({path: write})
 
 
+def check_free(path: Path, *, force: bool) -> None:
+    """See to it that nothing is replaced unasked.
+
+    Raises:
+        OutputError: The file is there already, and ``force`` does not allow to replace it.
+    """
+    if path.exists() and not force:
+        raise OutputError(
+            f"{str(path)!r} exists already.",
+            "Choose another name, or allow replacing it: --force, in Python force=True.",
+        )
+
+
+def bytes_writer(content: bytes) -> Write:
+    """What ``write_atomic`` and ``write_together`` need to write bytes."""
+
+    def fill(path: Path) -> None:
+        path.write_bytes(content)
+
+    return fill
+
+
+def text_writer(text: str) -> Write:
+    """The same for text, as UTF-8; half characters become escapes."""
+    return bytes_writer(text.encode("utf-8", "backslashreplace"))
+
+
 def write_together(writes: Mapping[Path, Write], *, stale: Iterable[Path] = ()) -> None:
     """Write several files; move them into place, in their order, once all of them are complete.
 
@@ -85,11 +112,7 @@ def write_json(path: Path, value: Any) -> None:
 def json_writer(value: Any) -> Write:
     """What ``write_atomic`` and ``write_together`` need to write a value as JSON."""
     text = json.dumps(json_ready(value), indent=1, sort_keys=True, allow_nan=False) + "\n"
-    return lambda temporary: _write_text(temporary, text)
-
-
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
+    return text_writer(text)
 
 
 def json_ready(value: Any) -> Any:
@@ -98,9 +121,7 @@ def json_ready(value: Any) -> Any:
     NaN and infinity become None, keys strings, tuples lists; NumPy scalars become numbers.
     """
     kind = type(value)
-    if (
-        kind is str or kind is int or value is None
-    ):  # most of what there is, without further questions
+    if kind is str or kind is int or value is None:  # most of what there is: no further questions
         return value
     if kind is not float and getattr(value, "ndim", None) == 0:
         value = value.item()

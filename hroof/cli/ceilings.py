@@ -9,8 +9,8 @@ from pathlib import Path
 
 from hroof.cli import frameworks, kept
 from hroof.cli.command import Arguments, Command, Say, grouping, print_json, progress
-from hroof.errors import OutputError, UsageError
-from hroof.files import json_writer, write_atomic
+from hroof.errors import UsageError
+from hroof.files import check_free, json_writer, write_atomic
 from hroof.integration import Integration, alone
 from hroof.machine import Machine
 
@@ -81,11 +81,7 @@ def _check(arguments: Arguments) -> None:
                 f"{path.name!r} is no kind of figure or report.",
                 f"End the name with one of {', '.join(KINDS)}.",
             )
-        if path.exists() and not arguments.force:
-            raise OutputError(
-                f"{str(path)!r} exists already.",
-                "Choose another name, or allow replacing it with --force.",
-            )
+        check_free(path, force=arguments.force)
 
 
 def _machine(arguments: Arguments, integration: Integration, say: Say) -> Machine:

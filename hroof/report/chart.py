@@ -22,11 +22,11 @@ from hroof.report.charts.backend import (
 from hroof.report.charts.choice import PHASES, TIME, USUAL, Choice
 from hroof.report.charts.panels import PANELS, PanelArtists
 from hroof.report.charts.paper import SIZE, PaperDrawing
-from hroof.report.charts.still import still
 from hroof.report.charts.strip import height as strip_height
 from hroof.report.charts.style import AS_PAPER, LIGHT, Style, style_of
 from hroof.report.charts.time_drawing import TimeArtists, TimeDrawing
 from hroof.report.charts.timed import compose_times
+from hroof.report.charts.zero_flop import zero_flop_spots
 from hroof.report.drawing import Drawing
 from hroof.report.look import printable, subtitle, told_apart
 from hroof.report.machine_drawing import MachineDrawing, SweepArtists, SweepDrawing
@@ -266,7 +266,7 @@ def draw(
         return times(shown, machine, **how)
     if choice.kind == PHASES:
         return phases(shown, machine, **how)
-    return roofline([*shown, *still(profile, machine, by, shown)], machine, **how)
+    return roofline([*shown, *zero_flop_spots(profile, machine, by, shown)], machine, **how)
 
 
 def draw_file(

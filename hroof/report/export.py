@@ -8,11 +8,19 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hroof.errors import OutputError, UsageError
-from hroof.files import Write, json_ready, json_writer, write_atomic
+from hroof.errors import UsageError
+from hroof.files import (
+    Write,
+    bytes_writer,
+    check_free,
+    json_ready,
+    json_writer,
+    text_writer,
+    write_atomic,
+)
 from hroof.findings import findings, verdict, warnings
 from hroof.report.charts.choice import CHARTS, USUAL, Choice
-from hroof.report.plain import no_formula
+from hroof.report.plain import csv_text
 from hroof.report.schema import JSON_SCHEMA, REPORT_SCHEMA
 from hroof.roofline import (
     Coverage,
@@ -159,8 +167,9 @@ def to_frame(
     import pandas as pd
 
     check_keys(by)
-    rows = [_flat(_row(point), by) for point in points(profile, machine, by)]
-    names = list(_flat(_row(_empty(by)), by))
+    columns = csv_columns(by)
+    rows = [_flat(_row(point), columns) for point in points(profile, machine, by)]
+    names = [name for name, _ in columns]
     frame = pd.DataFrame(rows, columns=names)
     text = {*by, "bound", "notes", *(name for name in names if name.startswith("source_"))}
     return frame.astype({name: "float64" for name in names if name not in text})
@@ -181,23 +190,17 @@ def csv_columns(by: Sequence[str]) -> list[tuple[str, list[str]]]:
     return [*paths, ("bound", ["bound"]), ("notes", ["notes"])]
 
 
-def _empty(by: Sequence[str]) -> Point:
-    nan = float("nan")
-    return Point(
-        dict.fromkeys(by, ""), nan, nan, nan, {}, {}, {}, None, nan, None, None, nan, nan, nan, {}
-    )  # fmt: skip
+def _flat(row: Mapping[str, Any], columns: Sequence[tuple[str, list[str]]]) -> dict[str, Any]:
+    plain = {**row, "notes": " ".join(row["notes"])}
+    return {name: _found(plain, path) for name, path in columns}
 
 
-def _flat(row: Mapping[str, Any], by: Sequence[str]) -> dict[str, Any]:
-    flat = {key: row[key] for key in by}
-    flat |= {f"{name} [{unit}]": row[name] for name, unit in _FLAT_UNITS.items()}
-    for pair in PAIRS:
-        name, unit = f"{pair[0]}_{pair[1]}", "FLOP" if pair[1].is_float else "OP"
-        flat[f"flop_{name} [{unit}]"] = row["flop_by"].get(name)
-    for name, unit in _LEVEL_UNITS.items():
-        flat |= {f"{name}_{level} [{unit}]": row[name].get(level) for level in MemoryLevel}
-    flat |= {f"source_{name}": str(source) for name, source in row["sources"].items()}
-    return flat | {"bound": row["bound"], "notes": " ".join(row["notes"])}
+def _found(row: Mapping[str, Any], path: Sequence[str]) -> Any:
+    """The value at a place of a row; None where it is not known."""
+    value: Any = row
+    for name in path:
+        value = value.get(name)
+    return str(value) if isinstance(value, Source) else value
 
 
 @remembering()
@@ -230,11 +233,7 @@ def write(
     path = Path(path)
     suffix = check_kind(path)
     check_keys(by)
-    if path.exists() and not force:
-        raise OutputError(
-            f"{str(path)!r} exists already.",
-            "Choose another name, or allow replacing it: --force, in Python force=True.",
-        )
+    check_free(path, force=force)
     if suffix in CHARTS:
         write_atomic(path, _chart_writer(profile, machine, tuple(by), suffix, chart))
     else:
@@ -277,11 +276,7 @@ def _write_json(
 def _write_csv(
     profile: Profile, machine: Machine | None, by: tuple[str, ...], suffix: str
 ) -> Write:
-    frame = to_frame(profile, machine, by)
-    for name in frame.columns[frame.dtypes != "float64"]:
-        column = frame[name].astype(object)
-        frame[name] = [no_formula(cell) if isinstance(cell, str) else cell for cell in column]
-    return _as_text(frame.to_csv(index=False, lineterminator="\n"))
+    return text_writer(csv_text(to_frame(profile, machine, by)))
 
 
 def _write_parquet(
@@ -297,7 +292,7 @@ def _write_text(
     from hroof.report.text import render
 
     text = render(profile, machine, by=by, top=0, width=_TEXT_FILE_WIDTH)
-    return _as_text(text)
+    return text_writer(text)
 
 
 _TEXT_FILE_WIDTH = 200
@@ -309,7 +304,7 @@ def _write_markdown(
 ) -> Write:
     from hroof.report.markdown import render
 
-    return _as_text(render(profile, machine, by=by))
+    return text_writer(render(profile, machine, by=by))
 
 
 def _write_html(
@@ -317,18 +312,7 @@ def _write_html(
 ) -> Write:
     from hroof.report.html import render
 
-    return _as_text(render(profile, machine, by))
-
-
-def _as_text(text: str) -> Write:
-    return _as_bytes(text.encode("utf-8", "backslashreplace"))
-
-
-def _as_bytes(content: bytes) -> Write:
-    def fill(path: Path) -> None:
-        path.write_bytes(content)
-
-    return fill
+    return text_writer(render(profile, machine, by))
 
 
 def _chart_writer(
@@ -340,4 +324,4 @@ def _chart_writer(
         drawn = Path(folder) / f"chart{suffix}"
         draw_file(profile, machine, drawn, by, chart)
         content = drawn.read_bytes()
-    return _as_bytes(content)
+    return bytes_writer(content)

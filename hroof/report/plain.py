@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import unicodedata
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MAX_NAME = 48
 """Columns of a name in a text table."""
@@ -52,3 +56,16 @@ def no_formula(text: str) -> str:
     """
     safe = f"'{text}" if text.startswith(_FORMULA) else text
     return safe.replace("\r", r"\r")
+
+
+def csv_text(frame: pd.DataFrame) -> str:
+    """A table as CSV whose texts no spreadsheet takes for formulas.
+
+    Args:
+        frame: Numbers in columns of float64, all else in others.
+    """
+    safe = frame.copy(deep=False)
+    for name in frame.columns[frame.dtypes != "float64"]:
+        column = frame[name].astype(object)
+        safe[name] = [no_formula(cell) if isinstance(cell, str) else cell for cell in column]
+    return safe.to_csv(index=False, lineterminator="\n")

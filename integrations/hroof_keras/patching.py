@@ -32,6 +32,14 @@ class Patches:
             if vars(kind).get(name) is wrapper:
                 setattr(kind, name, original)
 
+        self.add(restore)
+
+    def add(self, restore: Callable[[], None]) -> None:
+        """What was replaced in another way.
+
+        Args:
+            restore: Puts it back.
+        """
         self._undo.append(restore)
 
     def undo(self) -> None:

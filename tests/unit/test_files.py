@@ -17,7 +17,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hroof.errors import OutputError, ProfileError
-from hroof.files import Write, json_ready, read_json, write_atomic, write_json, write_together
+from hroof.files import (
+    Write,
+    check_free,
+    json_ready,
+    read_json,
+    text_writer,
+    write_atomic,
+    write_json,
+    write_together,
+)
 
 PLAIN = st.recursive(
     st.none()
@@ -91,7 +100,7 @@ def test_a_read_only_folder_is_an_output_error(
     def denied(self: Path, *args: object, **kwargs: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", str(self))
 
-    monkeypatch.setattr(Path, "write_text", denied)
+    monkeypatch.setattr(Path, "write_bytes", denied)
     with pytest.raises(OutputError, match="Permission denied") as caught:
         write_json(tmp_path / "a.json", {})
     assert "writable" in caught.value.remedy
@@ -212,3 +221,17 @@ def test_absent_json_names_the_remedy(tmp_path: Path) -> None:
 def test_a_folder_is_no_json(tmp_path: Path) -> None:
     with pytest.raises(ProfileError, match="damaged"):
         read_json(tmp_path, "a run")
+
+
+def test_what_is_there_is_replaced_only_where_that_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "report.txt"
+    check_free(path, force=False)
+    path.touch()
+    check_free(path, force=True)
+    with pytest.raises(OutputError, match="exists already"):
+        check_free(path, force=False)
+
+
+def test_text_is_utf_8_and_half_characters_are_escapes(tmp_path: Path) -> None:
+    write_atomic(tmp_path / "text", text_writer("µs \udcff\n"))
+    assert (tmp_path / "text").read_bytes() == "µs \\udcff\n".encode()

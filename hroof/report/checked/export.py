@@ -8,7 +8,7 @@ from typing import Any
 
 from hroof.budgets import Check, Row, Verdict, summary
 from hroof.errors import OutputError
-from hroof.files import json_ready, write_atomic
+from hroof.files import check_free, json_ready, text_writer, write_atomic
 from hroof.report.checked.markdown import render
 from hroof.report.checked.schema import CHECK_SCHEMA, JSON_SCHEMA
 
@@ -107,18 +107,9 @@ def write_text(text: str, path: str | Path, *, force: bool = False) -> Path:
         OutputError: The file exists already, or cannot be written.
     """
     path = Path(path)
-    if path.exists() and not force:
-        raise OutputError(
-            f"{str(path)!r} exists already.",
-            "Choose another name, or allow replacing it: --force, in Python force=True.",
-        )
-    content = text.encode()
-    write_atomic(path, lambda temporary: _fill(temporary, content))
+    check_free(path, force=force)
+    write_atomic(path, text_writer(text))
     return path
-
-
-def _fill(path: Path, content: bytes) -> None:
-    path.write_bytes(content)
 
 
 def append(found: Check, path: Path) -> Path:

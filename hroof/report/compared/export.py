@@ -12,11 +12,19 @@ from typing import TYPE_CHECKING, Any
 from hroof.compare import Comparison, Difference, Part, Side, conditions, summary
 from hroof.compare.noise import RULE
 from hroof.compare.work import work_of
-from hroof.errors import OutputError, UsageError
-from hroof.files import Write, json_ready, json_writer, write_atomic
+from hroof.errors import UsageError
+from hroof.files import (
+    Write,
+    bytes_writer,
+    check_free,
+    json_ready,
+    json_writer,
+    text_writer,
+    write_atomic,
+)
 from hroof.findings import warnings
 from hroof.report.compared.schema import COMPARE_SCHEMA, JSON_SCHEMA
-from hroof.report.plain import no_formula
+from hroof.report.plain import csv_text
 from hroof.roofline import Point
 from hroof.units import MemoryLevel
 
@@ -165,11 +173,7 @@ def write(found: Comparison, path: str | Path, *, force: bool = False) -> Path:
             f"{path.name!r} is no kind of comparison.",
             f"End the name with one of {', '.join(_WRITERS)}.",
         )
-    if path.exists() and not force:
-        raise OutputError(
-            f"{str(path)!r} exists already.",
-            "Choose another name, or allow replacing it: --force, in Python force=True.",
-        )
+    check_free(path, force=force)
     write_atomic(path, make(found, path.suffix.lower()))
     return path
 
@@ -179,11 +183,7 @@ def _json(found: Comparison, suffix: str) -> Write:
 
 
 def _csv(found: Comparison, suffix: str) -> Write:
-    frame = to_frame(found)
-    for name in frame.columns[frame.dtypes != "float64"]:
-        column = frame[name].astype(object)
-        frame[name] = [no_formula(cell) if isinstance(cell, str) else cell for cell in column]
-    return _bytes(frame.to_csv(index=False, lineterminator="\n").encode())
+    return text_writer(csv_text(to_frame(found)))
 
 
 def _parquet(found: Comparison, suffix: str) -> Write:
@@ -194,27 +194,20 @@ def _parquet(found: Comparison, suffix: str) -> Write:
 def _text(found: Comparison, suffix: str) -> Write:
     from hroof.report.compared.text import render
 
-    return _bytes(render(found, top=0, full=True, width=_TEXT_FILE_WIDTH).encode())
+    return text_writer(render(found, top=0, full=True, width=_TEXT_FILE_WIDTH))
 
 
 def _html(found: Comparison, suffix: str) -> Write:
     from hroof.report.compared.page import render
 
-    return _bytes(render(found).encode())
+    return text_writer(render(found))
 
 
 def _chart(found: Comparison, suffix: str) -> Write:
     from hroof.report.compared.arrows import draw_file
 
     with tempfile.TemporaryDirectory() as folder:
-        return _bytes(draw_file(found, Path(folder) / f"chart{suffix}").read_bytes())
-
-
-def _bytes(content: bytes) -> Write:
-    def fill(path: Path) -> None:
-        path.write_bytes(content)
-
-    return fill
+        return bytes_writer(draw_file(found, Path(folder) / f"chart{suffix}").read_bytes())
 
 
 _WRITERS: dict[str, Callable[[Comparison, str], Write]] = {

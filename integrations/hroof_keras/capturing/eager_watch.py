@@ -18,6 +18,7 @@ import tensorflow as tf
 from hroof.launches import LOSS
 from hroof.units import Phase
 from hroof_keras.graph.nodes import Node, TensorSpec
+from hroof_keras.patching import Patches
 from hroof_keras.private import eager as private_eager
 from hroof_keras.private import runtime as private
 from hroof_keras.scopes.layers import LayerMap
@@ -73,7 +74,7 @@ class EagerWatch:
         self._made_by: dict[int, EagerOp] = {}
         self._gradient_of: dict[int, set[int]] = {}
         self._owners: dict[int, int] = {}
-        self._undo: list[Callable[[], None]] = []
+        self._patches = Patches()
 
     def start(self) -> None:
         """Follow from now on.
@@ -82,34 +83,21 @@ class EagerWatch:
             MissingError: This version of TensorFlow does not let anybody follow.
         """
         try:
-            self._undo.append(
-                private_eager.watch_eager_ops(functools.partial(self._guarded, self._op))
-            )
-            self._undo.append(private_eager.replace_gradient_function(self._differentiating))
-            self._replace(keras.Operation, "__call__", self._layer_call)
-            self._replace(keras.losses.Loss, "__call__", self._loss_call)
+            replaced = self._patches
+            replaced.add(private_eager.watch_eager_ops(functools.partial(self._guarded, self._op)))
+            replaced.add(private_eager.replace_gradient_function(self._differentiating))
+            replaced.replace(keras.Operation, "__call__", self._layer_call)
+            replaced.replace(keras.losses.Loss, "__call__", self._loss_call)
             for kind in private.optimizer_classes():
-                self._replace(kind, "apply", self._apply)
+                replaced.replace(kind, "apply", self._apply)
         except BaseException:
             self.stop()
             raise
 
     def stop(self) -> None:
         """Put everything back as it was; safe to call twice."""
-        while self._undo:
-            self._undo.pop()()
+        self._patches.undo()
         self._settle_optimizer()
-
-    def _replace(self, kind: type, name: str, wrap: Callable[[Any], Any]) -> None:
-        original = vars(kind)[name]
-        wrapper = wrap(original)
-        setattr(kind, name, wrapper)
-
-        def restore() -> None:
-            if vars(kind).get(name) is wrapper:
-                setattr(kind, name, original)
-
-        self._undo.append(restore)
 
     # --- What surrounds an op ---
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
 from hroof.attribution import Timed
+from hroof.collect.quiet import without_collector
 from hroof.errors import MissingError
 from hroof.integration import Device, Stage, StepSink
 from hroof.launches import Table
@@ -205,7 +204,7 @@ class KerasCapture:
 
     def profile(self) -> Profile | None:
         """What was collected; None when no step was timed or counted."""
-        with _without_collector():
+        with without_collector():
             return self._build()
 
     def _build(self) -> Profile | None:
@@ -362,15 +361,3 @@ def _device(name: str) -> Device:
     from hroof_keras.ceilings import front as ceilings
 
     return ceilings.device(name)
-
-
-@contextlib.contextmanager
-def _without_collector() -> Iterator[None]:
-    """Leave the garbage collector off while a large table is built: it would take half of the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

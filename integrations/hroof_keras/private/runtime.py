@@ -60,11 +60,6 @@ def trace_event(name: str) -> None:
         event(name).Stop()
 
 
-def trace_range(name: str) -> Any:
-    """Begin a range of this thread in the profile; ``Stop()`` ends it."""
-    return importlib.import_module(_TRACEME).TraceMe(name)
-
-
 def before_profiling(call: Callable[[], None]) -> Callable[[], None]:
     """Call ``call`` just before anybody else starts a session of the profiler; the result undoes this.
 

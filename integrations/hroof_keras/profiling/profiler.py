@@ -6,13 +6,12 @@ that is written to a folder for the time of reading it.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from hroof.collect.quiet import quiet_stderr
 from hroof_keras.private import runtime as private
 from hroof_keras.profiling.events import BEGIN, END, Recorded, read_events
 from hroof_keras.profiling.xplane import read_space
@@ -60,7 +59,7 @@ class Session:
         session = private.profiler_session()
         self._folder = tempfile.TemporaryDirectory(prefix="hroof-", ignore_cleanup_errors=True)
         try:
-            with _quiet_stderr():
+            with quiet_stderr("TF_CPP_VMODULE", "TF_CPP_MAX_VLOG_LEVEL"):
                 session.start(self._folder.name, self._options())
         except Exception as error:
             self._folder.cleanup()
@@ -109,7 +108,7 @@ class Session:
         self._unwatch()
         private.sync_devices()
         with self._folder as folder:
-            with _quiet_stderr():
+            with quiet_stderr("TF_CPP_VMODULE", "TF_CPP_MAX_VLOG_LEVEL"):
                 session.export_to_tb()
             files = sorted(Path(folder).rglob("*.xplane.pb"))
             self._kept = b"".join(path.read_bytes() for path in files)
@@ -126,19 +125,3 @@ class Session:
 
 def _nothing() -> None:
     """Nothing to undo."""
-
-
-@contextlib.contextmanager
-def _quiet_stderr() -> Iterator[None]:
-    """Hide what TensorFlow writes to standard error when a session begins or ends, unless the user asked for more."""
-    if os.environ.get("TF_CPP_VMODULE") or os.environ.get("TF_CPP_MAX_VLOG_LEVEL"):
-        yield
-        return
-    saved, sink = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(sink, 2)
-        yield
-    finally:
-        os.dup2(saved, 2)
-        os.close(saved)
-        os.close(sink)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from hroof.attribution import Counted, Timed, join
+from hroof.collect.quiet import without_collector
 from hroof.integration import Device, Stage, StepSink
 from hroof.launches import LOSS, Table, Work
 from hroof.profile import Profile
@@ -223,7 +222,7 @@ class TorchCapture:
 
     def profile(self) -> Profile | None:
         """What was collected; None when no step was timed or counted."""
-        with _without_collector():
+        with without_collector():
             return self._build()
 
     def _build(self) -> Profile | None:
@@ -334,18 +333,6 @@ def _unjoined_regions(trace: Trace | None) -> list[str]:
         f"{len(rows)} compiled regions have a time but no work: {outside} ran outside every module, where they "
         "cannot be replayed."
     ]
-
-
-@contextlib.contextmanager
-def _without_collector() -> Iterator[None]:
-    """Leave the garbage collector off while a large table is built: it would take half of the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _device_of(trace: Trace | None) -> str:

@@ -42,6 +42,8 @@ def described(steps: StepSink, layers: LayerMap, device: Device) -> dict[str, An
 def device_memory(device: str) -> dict[str, int]:
     """The most bytes that PyTorch had allocated on a device up to now, for ``Profile.run``; nothing for a CPU.
 
+    Not run on a GPU yet.
+
     Args:
         device: E.g. ``cuda:0``.
     """
@@ -50,9 +52,9 @@ def device_memory(device: str) -> dict[str, int]:
     return {"peak_device_memory": int(torch.cuda.max_memory_allocated(device))}
 
 
-def layer_list(layers: LayerMap) -> list[dict[str, Any]]:
-    """Every layer in model order, and the loss that is computed outside all of them."""
-    described = [
+def module_list(layers: LayerMap) -> list[dict[str, Any]]:
+    """Every layer in model order, for ``Profile.run``."""
+    return [
         {
             "name": name,
             "type": layer.type,
@@ -62,8 +64,12 @@ def layer_list(layers: LayerMap) -> list[dict[str, Any]]:
         }
         for layer, name in zip(layers.layers, layers.names(), strict=True)
     ]
+
+
+def layer_list(layers: LayerMap) -> list[dict[str, Any]]:
+    """Every layer in model order, and the loss that is computed outside all of them."""
     return [
-        *described,
+        *module_list(layers),
         {"name": LOSS_NAME, "type": "loss", "depth": LOSS, "parameters": 0, "container": False},
     ]
 

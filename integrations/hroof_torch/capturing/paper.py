@@ -11,6 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from hroof.launches import Table
 from hroof.profile import Profile
 from hroof_torch.capturing.counted import CountingStep
+from hroof_torch.capturing.description import module_list
 from hroof_torch.tracking.keras_layers import random_without_seeds
 from hroof_torch.tracking.layers import LayerMap
 from hroof_torch.tracking.tracker import Tracker
@@ -65,15 +66,6 @@ def _describe(layers: LayerMap, table: Table, faults: tuple[str, ...]) -> dict[s
         "how": HOW,
         "counting": "on paper",
         "warnings": [f"An op could not be counted: {fault}." for fault in faults],
-        "layers": [
-            {
-                "name": name,
-                "type": layer.type,
-                "depth": layer.depth,
-                "parameters": layer.parameters,
-                "container": layer.container,
-            }
-            for layer, name in zip(layers.layers, layers.names(), strict=True)
-        ],
+        "layers": module_list(layers),
         "ops_without_rule": sorted(table.without_rule),
     }

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from hroof.collect.quiet import quiet_stderr
 from hroof_torch import private
 from hroof_torch.counting import is_composite, profiler_signature
 from hroof_torch.profiling import ranges
@@ -52,7 +51,7 @@ class TimedSteps:
             record_shapes=True,
             experimental_config=private.all_threads() if all_threads else None,
         )
-        with _quiet_stderr():
+        with quiet_stderr("KINETO_LOG_LEVEL"):
             self._profiler.start()
         self._unwatch = private.before_profiling(self._give_way)
         self.ranges.running = True
@@ -91,7 +90,7 @@ class TimedSteps:
         self._unwatch()
         if private.has_cuda_events():
             torch.cuda.synchronize()
-        with _quiet_stderr():
+        with quiet_stderr("KINETO_LOG_LEVEL"):
             profiler.stop()
         self._finished = profiler
 
@@ -105,19 +104,3 @@ class TimedSteps:
 
 def _nothing() -> None:
     """Nothing to undo."""
-
-
-@contextlib.contextmanager
-def _quiet_stderr() -> Any:
-    """Hide what the profiler's native library writes to standard error while it starts and stops."""
-    if os.environ.get("KINETO_LOG_LEVEL"):
-        yield
-        return
-    saved, sink = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(sink, 2)
-        yield
-    finally:
-        os.dup2(saved, 2)
-        os.close(saved)
-        os.close(sink)

@@ -44,3 +44,14 @@ def test_a_method_that_somebody_else_wrapped_stays_theirs() -> None:
         assert Kind().say() == "SAID!"
     finally:
         Kind.say = before  # type: ignore[method-assign]
+
+
+def test_what_was_replaced_in_another_way_comes_back_in_turn() -> None:
+    told: list[str] = []
+    patches = Patches()
+    patches.add(lambda: told.append("first"))
+    patches.replace(Kind, "say", loudly)
+    patches.add(lambda: told.append(Kind().say()))
+    patches.undo()
+    patches.undo()
+    assert told == ["SAID", "first"] and Kind().say() == "said"

@@ -6,6 +6,7 @@ import csv
 from pathlib import Path
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from hroof.machine import Machine
 from hroof.profile import Profile
 from hroof.report import brief, text
 from hroof.report.export import to_frame, write
-from hroof.report.plain import MAX_NAME, clipped, no_formula, visible
+from hroof.report.plain import MAX_NAME, clipped, csv_text, no_formula, visible
 
 EVIL = "a\x1b[31mred\nline\t\u202eback"
 SHOWN = r"a\x1b[31mred\nline\t\u202eback"
@@ -92,3 +93,10 @@ def test_a_cell_is_never_a_formula(build: SimpleNamespace, tmp_path: Path, start
 
 def test_other_cells_stay_as_they_are() -> None:
     assert [no_formula(text) for text in ("", "a=b", "(no layer)")] == ["", "a=b", "(no layer)"]
+
+
+def test_a_table_as_csv_holds_no_formula_and_stays_as_it_is() -> None:
+    frame = pd.DataFrame({"layer": ["=1+1", None, "fc"], "time [s]": [-1.0, float("nan"), 2.0]})
+    before = frame.copy()
+    assert csv_text(frame) == "layer,time [s]\n'=1+1,-1.0\n,\nfc,2.0\n"
+    pd.testing.assert_frame_equal(frame, before)

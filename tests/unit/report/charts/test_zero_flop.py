@@ -9,7 +9,7 @@ import pytest
 from hroof.machine import Machine
 from hroof.profile import Profile
 from hroof.report.chart import Artists, Choice, draw
-from hroof.report.charts.still import still
+from hroof.report.charts.zero_flop import zero_flop_spots
 from hroof.roofline import points
 from hroof.units import MemoryLevel
 
@@ -18,7 +18,7 @@ L1, DRAM = MemoryLevel.L1, MemoryLevel.DRAM
 
 def test_the_copy_within_a_layer_is_in_the_strip(profile: Profile, machine: Machine) -> None:
     by = ("layer",)
-    (one,) = still(profile, machine, by, points(profile, machine, by))
+    (one,) = zero_flop_spots(profile, machine, by, points(profile, machine, by))
     assert (one.name, one.label, one.group) == ("fc1 · without FLOP", "fc1", "fc1")
     assert one.time == pytest.approx(11e-6)  # the median step
     assert one.byte_rate == pytest.approx({L1: 1e5 / 11e-6, DRAM: 1e5 / 11e-6})
@@ -26,7 +26,7 @@ def test_the_copy_within_a_layer_is_in_the_strip(profile: Profile, machine: Mach
 
 def test_groups_without_any_flop_are_there_themselves(profile: Profile, machine: Machine) -> None:
     for by in (("op",), ("layer", "op")):
-        assert still(profile, machine, by, points(profile, machine, by)) == []
+        assert zero_flop_spots(profile, machine, by, points(profile, machine, by)) == []
 
 
 def test_integer_operations_compute_something(machine: Machine, build: SimpleNamespace) -> None:
@@ -35,7 +35,7 @@ def test_integer_operations_compute_something(machine: Machine, build: SimpleNam
         build.row("fc", "forward", "int_mm", 10, bytes_l1=1e5, **build.flop(matrix_int8=1e6)),
     ]
     found = Profile.from_rows(rows)
-    assert still(found, machine, ("layer",), points(found, machine, ("layer",))) == []
+    assert zero_flop_spots(found, machine, ("layer",), points(found, machine, ("layer",))) == []
 
 
 def test_views_move_nothing_and_are_no_work(machine: Machine, build: SimpleNamespace) -> None:
@@ -44,7 +44,7 @@ def test_views_move_nothing_and_are_no_work(machine: Machine, build: SimpleNames
         build.row("fc", "forward", "view", 1, bytes_l1=0.0, **build.flop(vector_fp32=0.0)),
     ]
     found = Profile.from_rows(rows)
-    assert still(found, machine, ("layer",), points(found, machine, ("layer",))) == []
+    assert zero_flop_spots(found, machine, ("layer",), points(found, machine, ("layer",))) == []
 
 
 def test_what_is_not_counted_is_not_without_flop(machine: Machine, build: SimpleNamespace) -> None:
@@ -53,7 +53,7 @@ def test_what_is_not_counted_is_not_without_flop(machine: Machine, build: Simple
         build.row("fc", "forward", "sort", 10, bytes_l1=1e5),
     ]
     found = Profile.from_rows(rows)
-    assert still(found, machine, ("layer",), points(found, machine, ("layer",))) == []
+    assert zero_flop_spots(found, machine, ("layer",), points(found, machine, ("layer",))) == []
 
 
 def test_a_chart_by_layer_shows_them(profile: Profile, machine: Machine) -> None:
@@ -72,4 +72,4 @@ def test_where_there_is_no_strip_they_are_named(profile: Profile, machine: Machi
 
 
 def test_an_empty_run(machine: Machine) -> None:
-    assert still(Profile.from_rows([]), machine, ("layer",), []) == []
+    assert zero_flop_spots(Profile.from_rows([]), machine, ("layer",), []) == []

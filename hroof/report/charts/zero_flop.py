@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 WITHOUT = " · without FLOP"
 
 
-def still(
+def zero_flop_spots(
     profile: Profile, machine: Machine | None, by: Sequence[str], shown: Sequence[Point]
 ) -> list[Spot]:
     """The part of each group that computes nothing; its time is in the group's own marker, too.
